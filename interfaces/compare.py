@@ -83,11 +83,15 @@ def compare(old: Catalogue, new: Catalogue) -> list[Comparison]:
             gone = Change(Breaks.OLD_CALLERS, before.name, "is gone")
             found.append(Comparison(before.name, before.version, None, (gone,)))
             continue
-        after, scope = successor
-        walk = _Walk()
-        walk.interface(before, old.scopes[file], after, scope)
-        found.append(Comparison(before.name, before.version, after.version, walk.sorted()))
+        found.append(between(before, old.scopes[file], *successor))
     return sorted(found, key=lambda each: (each.name, each.old))
+
+
+def between(before: Interface, scope: Scope, after: Interface, later: Scope) -> Comparison:
+    """Two versions of an interface, each with the scope of its file."""
+    walk = _Walk()
+    walk.interface(before, scope, after, later)
+    return Comparison(before.name, before.version, after.version, walk.sorted())
 
 
 def _successor(old: Interface, later: Iterable[tuple[Interface, Scope]]) -> tuple[Interface, Scope] | None:

@@ -1,6 +1,6 @@
 """`sapwood idl`: definitions of interfaces, read from files and folders that the command line names."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ try:
     from interfaces.layout import format_text
     from interfaces.load import Catalogue, load, names_in, read
     from interfaces.python.modules import left_out, write_modules
+    from interfaces.site.pages import write_pages
 except ModuleNotFoundError as error:
     if error.name != "lark":
         raise
@@ -59,35 +60,51 @@ def format_files(paths: list[Path], *, only_check: bool, as_json: bool) -> int:
 
 def write_python(path: Path, folder: Path) -> int:
     """Write the modules of definitions into a package. Nothing is written if anything is wrong."""
-    ((source, names),) = _folders([path]).items()
-    if problems := _problems(source, names):
-        _print_problems(problems, as_json=False)
+    if (catalogue := _right(path)) is None:
         return WRONG_USE
-    catalogue = load(source, names)
     try:
         modules = write_modules(catalogue)
     except InterfaceError as error:
-        _print_problems(_below(source, error.problems), as_json=False)
+        _print_problems(_below(path if path.is_dir() else path.parent, error.problems), as_json=False)
         return WRONG_USE
-    for name, text in modules.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text, encoding="utf-8")
-        print(folder / name)
+    _write(modules, folder)
     for name in left_out(catalogue):
         note(f"{name} is left out: channels cannot be passed yet")
     return WELL
 
 
+def write_documents(path: Path, folder: Path, *, since: Path | None, package: str) -> int:
+    """Write the pages of definitions into a folder. Nothing is written if anything is wrong."""
+    catalogue, earlier = _right(path), _right(since) if since else None
+    if catalogue is None or (since and earlier is None):
+        return WRONG_USE
+    _write(write_pages(catalogue, package=package, since=earlier), folder)
+    return WELL
+
+
+def _right(path: Path, *, as_json: bool = False) -> Catalogue | None:
+    """The definitions of a file or folder; None if anything is wrong, which is printed."""
+    ((folder, names),) = _folders([path]).items()
+    if problems := _problems(folder, names):
+        _print_problems(problems, as_json=as_json)
+        return None
+    return load(folder, names)
+
+
+def _write(texts: Mapping[str, str], folder: Path) -> None:
+    for name, text in texts.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text, encoding="utf-8")
+        print(folder / name)
+
+
 def compare_definitions(old: Path, new: Path, *, as_json: bool) -> int:
     """Print whom the changes would break. Fails if the version of an interface does not say so."""
-    catalogues: list[Catalogue] = []
-    for path in (old, new):
-        ((folder, names),) = _folders([path]).items()
-        if problems := _problems(folder, names):
-            _print_problems(problems, as_json=as_json)
-            return WRONG_USE
-        catalogues.append(load(folder, names))
-    found = compare(*catalogues)
+    before = _right(old, as_json=as_json)
+    after = _right(new, as_json=as_json) if before is not None else None
+    if before is None or after is None:
+        return WRONG_USE
+    found = compare(before, after)
     if as_json:
         print_json({"interfaces": [_as_json(each) for each in found]})
     else:

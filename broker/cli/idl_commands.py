@@ -57,6 +57,23 @@ def python(
 
 
 @idl_app.command()
+def docs(
+    path: Annotated[Path, typer.Argument(metavar="PATH", help="A file, or a folder with all *.idl in it.")],
+    out: Annotated[Path, typer.Option("--out", help="Folder of the pages, which are written anew.")],
+    since: Annotated[
+        Path | None, typer.Option("--since", help="The same, as it was: pages tell what has changed.")
+    ] = None,
+    package: Annotated[
+        str, typer.Option("--package", help="The generated Python package that examples import.")
+    ] = "chain",
+) -> None:
+    """Write pages for a browser: types, functions, changes, and programs to be copied."""
+    from broker.cli.idl import write_documents
+
+    raise typer.Exit(write_documents(path, out, since=since, package=package))
+
+
+@idl_app.command()
 def diff(
     old: Annotated[Path, typer.Argument(metavar="OLD", help="A file or folder, as it was.")],
     new: Annotated[Path, typer.Argument(metavar="NEW", help="The same, as it is to be.")],

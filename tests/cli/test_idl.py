@@ -1,6 +1,7 @@
 """`sapwood idl`: mistakes with their places, files laid out, and the name of an extra that is missing."""
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -150,3 +151,18 @@ def test_no_python_is_written_from_wrong_definitions(tmp_path: Path) -> None:
     assert (done.returncode, (tmp_path / "out").exists()) == (2, False)
     assert done.stdout.startswith(f"{tmp_path}/a.idl:1:")
     assert "would both be called IClient in Python: rename one" in done.stdout
+
+
+def test_pages_are_written_with_what_has_changed(tmp_path: Path) -> None:
+    shutil.copytree(EXAMPLES, tmp_path / "old")
+    file = tmp_path / "old" / "stock.idl"
+    file.write_text(
+        file.read_text().replace("stock 1.2", "stock 1.1").replace("namespace history", "namespace past")
+    )
+    done = sapwood("idl", "docs", EXAMPLES, "--out", tmp_path / "site", "--since", tmp_path / "old")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert f"{tmp_path}/site/index.html" in done.stdout.splitlines()
+    assert "function history.movements: is new" in (tmp_path / "site" / "stock_v1.html").read_text()
+    file.write_text("struct {}")
+    done = sapwood("idl", "docs", tmp_path / "old", "--out", tmp_path / "none")
+    assert (done.returncode, (tmp_path / "none").exists()) == (2, False)
