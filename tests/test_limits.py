@@ -42,4 +42,6 @@ def test_each_row_has_its_columns_and_its_tests_are_there() -> None:
     for row in ROWS:
         kept, *_, shown, _ = row.split(" |")
         assert row.count(" |") == 6, row
-        assert set(re.findall(r"`(test_\w+)`", shown)) <= known, kept
+        tests = set(re.findall(r"`(test_\w+)`", shown))
+        assert tests, f"{kept}: which test tries it?"
+        assert tests <= known, kept

@@ -6,8 +6,9 @@ from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from sapwood.protocol.names import incarnation_text
-from treeconnector.addresses import FOR_EVER, AddressCache, ClaimedTwice
+from treeconnector.addresses import FOR_EVER, MOST_BYTES, AddressCache, ClaimedTwice
 from treeconnector.frames import Whereabouts
+from treeconnector.hellos import MAX_ADDRESS, MAX_ADDRESSES
 
 NAMES = st.sampled_from(["york", "leeds", "ripon", "selby", "goole", "whitby"])
 NUMBERS = st.integers(0, 7)
@@ -164,3 +165,18 @@ def test_the_size_may_follow_the_tree():
         cache.put(at(f"store-{number}", number), "north", 0.0)
     assert len(cache) == 4
     assert repr(cache) == "<AddressCache kept=4 lent=0 of 10>"
+
+
+def test_addresses_that_would_fill_the_memory_are_left_out_and_their_names_are_kept():
+    """A neighbour that says as many of the longest as it may, for name after name."""
+    cache, most = AddressCache(lambda: 100_000), MOST_BYTES // (MAX_ADDRESSES * MAX_ADDRESS)
+    for number in range(most + 100):
+        long = [f"{each:0{MAX_ADDRESS}d}" for each in range(MAX_ADDRESSES)]
+        cache.put(Whereabouts(f"york-{number}", number.to_bytes(16), long), "york", 0.0)
+    kept = [entry.found for entry in cache]
+    assert len(kept) == most + 100
+    assert sum(len(text) for found in kept for text in found.addresses) == MOST_BYTES
+    assert not cache.named(f"york-{most}", 1.0).found.addresses
+    cache.put(Whereabouts("york-0", bytes(16), []), "york", 0.0)
+    cache.put(Whereabouts(f"york-{most}", most.to_bytes(16), long), "york", 0.0)
+    assert cache.named(f"york-{most}", 1.0).found.addresses == long

@@ -35,6 +35,7 @@ _LOOK_EVERY: Final = 2.0
 _PATIENCE: Final = 2.0
 _OTHERS: Final = 6
 _MOST_EARLY: Final = 100_000
+_MOST_EARLY_BYTES: Final = 16 * 1024 * 1024
 _SHOWN: Final = 100
 
 
@@ -65,6 +66,7 @@ class LogDiscovery:
         self._told = asyncio.Event()
         self._colons: int | None = None
         self._early: list[tuple[str, bytes]] = []
+        self._early_bytes = 0
         self._unspeakable: dict[str, str] = {}
         self._counts: dict[bool, int] = {}
         self._quiet_since = 0.0
@@ -153,8 +155,10 @@ class LogDiscovery:
         if self.tells:
             self._understood(topic, payload)
             return
-        if len(self._early) < _MOST_EARLY and not self._began:
+        size = self._early_bytes + len(topic) + len(payload)
+        if len(self._early) < _MOST_EARLY and size <= _MOST_EARLY_BYTES and not self._began:
             self._early.append((topic, payload))
+            self._early_bytes = size
         if topic == SUBSCRIBE and self._ear is not None:
             self._colons = colons(payload, self._ear.id)
         if self._colons is not None:

@@ -18,6 +18,7 @@ PORT: Final = 15672
 TLS_PORT: Final = 15671
 _PAGE: Final = 500
 _MAX_ANSWER: Final = 64 * 1024 * 1024
+MOST_LISTED: Final = 100_000
 
 
 class _Queue(msgspec.Struct):
@@ -73,6 +74,8 @@ class Management:
             found += (
                 Listed(each.name, each.durable, each.exclusive, each.auto_delete) for each in answer.items
             )
+            if len(found) > MOST_LISTED or page * _PAGE > MOST_LISTED:
+                raise ManagementError(f"{self.uri} lists more than {MOST_LISTED} queues")
             page, pages = page + 1, answer.page_count
         return found
 

@@ -23,7 +23,7 @@ from broker.core.errors import QueueFull, SwitchError, TooLarge
 from broker.core.links.neighbour import Neighbour
 from broker.core.lookup import Lookup
 from broker.core.messages.queue import Queue
-from broker.core.messages.queue_names import SITE, Spool, is_internal
+from broker.core.messages.queue_names import SITE, Spool, is_internal, queue_name_of
 from broker.core.policy import first_reason
 from broker.core.routing.topics import Topics
 from broker.core.sessions.rights import Rights
@@ -35,6 +35,8 @@ from sapwood.protocol.names import node_name, queue_name
 from treeconnector.patterns import check_topic
 from treeconnector.relations import Relation
 
+MOST_QUEUES: Final = 200_000
+"""With so many queues, whether somebody made them or messages wait in them, no further one is begun."""
 _MOST_SAID: Final = 300
 _CROWDED: Final = 0.9
 _ON_DISK: Final = 2  # in the write-ahead log, and then in the table
@@ -57,6 +59,7 @@ class MessageAdmission:
         self._table = context.table
         self._sizes = context.custody.spools
         settings = context.settings
+        self._queues = context.custody.queues
         self._largest = max(settings.max_message, MAX_BYTES)
         self.limits = {
             Spool.UP: settings.spool_up,
@@ -170,6 +173,8 @@ class MessageAdmission:
             raise QueueFull(f"QUEUE_FULL: {full}")
         if destination.kind != Kind.QUEUE:
             return count
+        if len(self._queues) >= MOST_QUEUES and queue_name_of(destination) not in self._queues:
+            raise QueueFull(f"QUEUE_FULL: node {self._context.name} has {MOST_QUEUES} queues: drain some")
         room = self._room_in_queue(destination, sender, count, gathered)
         if room <= 0:
             raise QueueFull(f"QUEUE_FULL: {destination} has no room for more of this sender's messages")

@@ -6,9 +6,10 @@ import pytest
 
 from broker.core.clients import local_queues, switch
 from broker.core.errors import BadRequest
-from broker.core.routing import topics
+from broker.core.routing import admission, topics
 from broker.core.sessions.sessions import Connection
 from sapwood.protocol.destinations import topic
+from sapwood.protocol.errors import InvalidName
 from sapwood.protocol.session_frames import EndSubscription, Failed, Subscribe
 from simulation.forest import Forest
 from simulation.site import Site
@@ -124,3 +125,49 @@ def test_a_node_has_so_many_durable_subscriptions_and_others_do_not_count(
     assert why.startswith("this node has 2 durable subscriptions")
     assert Application(forest, hq, "a").keep("") == []
     assert Application(forest, hq, "aa").keep("x") == []
+
+
+def test_a_node_that_has_very_many_queues_begins_no_more(
+    forest: Forest, hq: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A message in each of very many names; those that are there take more, and a drained one makes room."""
+    producer = forest.producer("hq")
+    producer.send("queue:one", b"1")
+    forest.settle()
+    monkeypatch.setattr(admission, "MOST_QUEUES", len(hq.core.custody.queues) + 2)
+    for name in ("two", "three", "four", "one", "five"):
+        producer.send(f"queue:{name}", b"1", expires_in=500 if name == "three" else 0)
+        forest.settle()
+    assert [reject.code for reject in producer.rejected] == ["QUEUE_FULL"] * 2
+    assert all("queues: drain some" in reject.text for reject in producer.rejected)
+    assert "queue:four" not in hq.core.custody.queues
+    assert hq.core.custody.queues["queue:one"].messages == 2
+    forest.settle(5.0)
+    producer.send("queue:four", b"1")
+    forest.settle()
+    assert len(producer.rejected) == 2
+    assert hq.core.custody.queues["queue:four"].messages == 1
+
+
+@pytest.mark.parametrize("what", ["session", "subscription", "queue"])
+def test_names_of_more_than_255_characters_are_refused(forest: Forest, hq: Site, what: str) -> None:
+    long = "n" * 256
+    if what == "session":
+        with pytest.raises(BadRequest, match="1 to 255 characters"):
+            Application(forest, hq, long)
+        assert not hq.core.switch.sessions
+    elif what == "subscription":
+        (why,) = Application(forest, hq, "a").keep(long)
+        assert "255" in why
+        assert not hq.core.topics.subscriptions
+    else:
+        with pytest.raises(InvalidName):
+            Application(forest, hq, "a").create(long * 4)
+
+
+def test_a_producer_s_name_of_more_than_255_characters_is_refused(forest: Forest, hq: Site) -> None:
+    producer = forest.producer("hq", "p" * 256)
+    producer.send("queue:one", b"1")
+    forest.settle()
+    assert "queue:one" not in hq.core.custody.queues
+    assert not hq.core.switch.producers.streams

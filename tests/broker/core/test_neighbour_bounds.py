@@ -11,7 +11,9 @@ from sapwood.protocol.bundles import Flag, Header, Message, encode_message
 from sapwood.protocol.destinations import Kind, queue
 from simulation.forest import Forest
 from simulation.site import Site
+from treeconnector import hellos
 from treeconnector.frames import Advice
+from treeconnector.permits import Grant
 
 
 def test_a_node_knows_so_many_others_and_says_how_room_is_made(
@@ -173,3 +175,45 @@ def test_no_step_passes_over_more_than_a_part_of_what_is_held(
         assert forest.step() or not forest.settle(0.001)
         most = max(most, len(rests) - before)
     assert 0 < most <= PART
+
+
+def test_letters_that_may_be_a_loan_are_remembered_up_to_a_bound(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """In memory and on disk; those that are forgotten stay dead letters."""
+    monkeypatch.setattr(loans, "_MOST_EARLY", 2)
+    forest = Forest()
+    forest.add_mesh("hq-1", "hq-2")
+    for name in ("hq-1", "hq-2"):
+        core = forest[name].core
+        core.permits.configure(lambda child, by=name: Grant(by, child), lambda child: None)
+    forest.add("york", "hq-1")
+    forest.heal(4)
+    core = forest["hq-1"].core
+    for number in range(5):
+        header = Header(
+            id=bytes([number]) * 16,
+            destination=queue("q"),
+            flags=Flag.REROUTED | Flag.PERSISTENT,
+            origin="x",
+            size=1,
+        )
+        core.arrivals.from_neighbour(core.neighbours["york"], header, b"\xc0")
+        forest.settle(1.0)
+    rows = [row for row in forest["hq-1"].disk.rows(MetaRow) if row.name.startswith(loans._EARLY)]
+    assert (len(core.loans._early), len(rows)) == (2, 2)
+    assert {entry[0] for entry in core.loans._early} == {bytes([3]) * 16, bytes([4]) * 16}
+    assert len(core.custody.dead.waiting) == 5
+
+
+def test_of_nodes_that_have_left_a_mesh_the_latest_are_known(
+    forest: Forest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hellos, "MAX_MESH", 3)
+    forest.add_mesh("hq-1", "hq-2")
+    forest.heal(3)
+    mesh = forest["hq-1"].core.mesh
+    for number in range(6):
+        mesh.members[f"old-{number}"] = []
+        mesh.left(f"old-{number}")
+    assert mesh._left == ["old-3", "old-4", "old-5"]

@@ -10,7 +10,7 @@ from cryptography import x509
 from bridges import certificates
 from broker.api.invitations import listed
 from broker.api.pages import Cut
-from broker.enrolment import proofs
+from broker.enrolment import proofs, registrar
 from broker.enrolment.errors import EnrolmentRefused
 from broker.enrolment.messages import Join
 from broker.enrolment.tokens import write_token
@@ -305,3 +305,13 @@ async def test_nothing_secret_is_logged_or_listed(desk, caplog) -> None:
     ):
         assert hidden not in said
     assert "PRIVATE" not in said
+
+
+async def test_a_node_has_so_many_invitations_and_says_how_room_is_made(desk, monkeypatch) -> None:
+    monkeypatch.setattr(registrar, "MOST_INVITATIONS", 2)
+    await desk.invite("york")
+    await desk.invite("leeds")
+    with pytest.raises(EnrolmentRefused, match="2 invitations are open: revoke some"):
+        await desk.invite("bath")
+    await desk.invite("york")
+    assert len(desk.office._invitations) == 2

@@ -37,3 +37,11 @@ def test_memory_of_echoes_is_bounded() -> None:
         echoes.said("t", str(number).encode())
     assert not echoes.is_one("t", b"1", False)
     assert echoes.is_one("t", b"19999", False)
+
+
+def test_memory_of_what_the_broker_retains_is_bounded() -> None:
+    echoes = LoopDetection({})
+    for number in range(100_100):
+        echoes.retained(f"t/{number}", digest(f"t/{number}", b"9"))
+    assert echoes.is_one("t/100099", b"9", True)
+    assert not echoes.is_one("t/0", b"9", True)

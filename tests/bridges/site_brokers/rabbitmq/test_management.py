@@ -1,6 +1,9 @@
 """The management API of a real RabbitMQ, and of somebody who is none."""
 
 import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 
 import pytest
 from aiohttp import web
@@ -44,10 +47,10 @@ async def test_nobody_there() -> None:
     assert refused.value.status == 0
 
 
-@pytest.mark.parametrize("answer", ["no JSON", "[]", '{"items": [{"name": 7}]}', '{"items": 3}'])
-async def test_an_odd_answer_is_an_error(answer: str) -> None:
+@asynccontextmanager
+async def answering(answer: Callable[[web.Request], str]) -> AsyncIterator[Management]:
     async def say(request: web.Request) -> web.Response:
-        return web.Response(text=answer)
+        return web.Response(text=answer(request))
 
     app = web.Application()
     app.router.add_get("/{path:.*}", say)
@@ -57,8 +60,30 @@ async def test_an_odd_answer_is_an_error(answer: str) -> None:
     await listening.start()
     port = listening._server.sockets[0].getsockname()[1]
     try:
-        with pytest.raises(ManagementError, match="what no RabbitMQ answers"):
-            await Management(f"http://127.0.0.1:{port}", "guest", "guest").queues("/")
+        yield Management(f"http://127.0.0.1:{port}", "guest", "guest")
     finally:
         await runner.cleanup()
         await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("answer", ["no JSON", "[]", '{"items": [{"name": 7}]}', '{"items": 3}'])
+async def test_an_odd_answer_is_an_error(answer: str) -> None:
+    async with answering(lambda request: answer) as management:
+        with pytest.raises(ManagementError, match="what no RabbitMQ answers"):
+            await management.queues("/")
+
+
+@pytest.mark.parametrize("each", [500, 0])
+async def test_a_list_without_an_end_is_given_up(each: int) -> None:
+    """Whether its pages are full or empty."""
+    asked: list[str] = []
+    items = [{"name": f"q{number}"} for number in range(each)]
+
+    def page(request: web.Request) -> str:
+        asked.append(request.query["page"])
+        return json.dumps({"items": items, "page_count": 1_000_000_000})
+
+    async with answering(page) as management:
+        with pytest.raises(ManagementError, match="lists more than 100000 queues"):
+            await management.queues("/")
+    assert len(asked) == 201

@@ -41,3 +41,12 @@ def test_long_names_are_forgotten_before_they_fill_the_memory() -> None:
     assert repr(order) == f"<DeliveryOrder of {order.size // 4009} streams>"
     assert order.is_late(header(6, f"4999/{chr(233) * 2000}"), "york")
     assert not order.is_late(header(6, f"0/{chr(233) * 2000}"), "york")
+
+
+def test_of_very_many_streams_the_latest_are_known() -> None:
+    order = DeliveryOrder()
+    for number in range(10_100):
+        assert not order.is_late(header(7, f"{number}"), "york")
+    assert repr(order) == "<DeliveryOrder of 10000 streams>"
+    assert order.is_late(header(6, "10099"), "york")
+    assert not order.is_late(header(6, "0"), "york")

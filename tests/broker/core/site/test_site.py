@@ -2,10 +2,12 @@
 
 from collections.abc import Iterable
 
+import pytest
 from memory_broker import Broker
 
 from broker.core.rows import MetaRow, SubscriptionRow
 from broker.core.settings import QueuePolicy
+from broker.core.site import site
 from sapwood.protocol.bundles import Message, Properties, Scope
 from sapwood.protocol.destinations import Destination, Kind, parse
 from simulation.forest import Forest
@@ -235,3 +237,17 @@ def test_without_a_site_broker_nothing_is_left_of_it(forest: Forest) -> None:
     assert forest["york"].disk.rows(SubscriptionRow) == []
     assert forest["york"].waiting() == 0
     assert Destination(Kind.TOPIC, "t") not in forest["hq"].core.table
+
+
+def test_of_very_many_retained_messages_the_latest_are_known_as_given(
+    forest: Forest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(site, "_MOST_RETAINED", 3)
+    broker = chain(forest)
+    broker.consumers("topic:price/#")
+    writer = forest.producer("hq", "writer")
+    for number in range(8):
+        writer.send(f"topic:price/{number}", b"9", retained=True)
+        forest.settle(1.0)
+    assert len(broker.payloads()) == 8
+    assert list(broker.site._retained) == ["price/5", "price/6", "price/7"]

@@ -1,0 +1,74 @@
+"""What the bridge has open at a broker at once: queues that it takes from, messages without an answer."""
+
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pika
+import pytest
+
+from bridges.site_brokers.rabbitmq import taking
+from bridges.site_brokers.rabbitmq.publishing import WINDOW, WINDOW_BYTES, Outgoing, Publisher
+from bridges.site_brokers.rabbitmq.taking import Taker
+
+
+class Channels:
+    """A connection that opens channels, and a channel that says yes to everything and answers nothing."""
+
+    is_open = True
+
+    def __init__(self) -> None:
+        self.opened = 0
+        self.published: list[int] = []
+        self.ended = SimpleNamespace(add_done_callback=lambda call: None)
+        self.on_cancelled: Callable[[str], None] | None = None
+
+    async def channel(self, **options: Any) -> "Channels":
+        self.opened += 1
+        return self
+
+    async def prefetch(self, count: int) -> None:
+        """Granted."""
+
+    async def consume(self, name: str, came: Any, priority: int) -> str:
+        return name
+
+    async def count(self, name: str) -> tuple[int, bool]:
+        return 1, False
+
+    def publish(self, exchange: str, key: str, body: bytes, properties: Any, mandatory: bool) -> None:
+        self.published.append(len(body))
+
+
+async def test_of_very_many_queues_so_many_are_taken_from_and_the_others_are_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(taking, "MOST_QUEUES", 3)
+    broker = Channels()
+    taker = Taker(
+        cast("Any", broker),
+        cast("Any", broker),
+        "amq.topic",
+        tmp_path,
+        *[cast("Any", lambda *given: True)] * 4,
+    )
+    assert await taker._enter(frozenset(f"q{number}" for number in range(20)))
+    assert len(taker._taps) == broker.opened == 4  # one more, for the queue of topics
+    assert list(taker.not_taken.reasons.values()) == ["more than 3 queues at once are not taken from"]
+
+
+@pytest.mark.parametrize("size", [1, 100_000])
+async def test_no_more_messages_or_bytes_than_the_window_wait_for_an_answer(size: int) -> None:
+    broker = Channels()
+    publisher = Publisher(cast("Any", broker), "york")
+    publisher._channel = cast("Any", broker)
+    for number in range(2 * WINDOW):
+        publisher.give(
+            Outgoing("", f"q{number}", bytes(size), pika.BasicProperties(), True, lambda why: None)
+        )
+    assert len(publisher) == 2 * WINDOW
+    if size == 1:
+        assert len(broker.published) == WINDOW
+    else:
+        assert WINDOW_BYTES - size < sum(broker.published) < WINDOW_BYTES + size
