@@ -24,7 +24,7 @@ _MEASURED: Final[tuple[tuple[str, str, Callable[[Session], int]], ...]] = (
         "Messages that the session has and has not acknowledged.",
         lambda item: sum(reader.outstanding for reader in item.consumers),
     ),
-    ("blocked_transfers", "Transfers that wait for a message.", lambda item: len(item.waiters)),
+    ("blocked_transfers", "Transfers that wait for a message.", lambda item: len(item.mail.waiters)),
 )
 
 

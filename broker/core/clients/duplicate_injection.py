@@ -18,7 +18,8 @@ from weakref import WeakKeyDictionary
 from broker.core.clients.switch import Outcome, Switch
 from broker.core.clients.transfers import Fetched
 from broker.core.errors import NotFound
-from broker.core.sessions.sessions import Connection, Session, Waiter
+from broker.core.sessions.mail import Waiter
+from broker.core.sessions.sessions import Connection, Session
 from broker.core.settings import CoreSettings
 from sapwood.protocol import bundles
 from sapwood.protocol.destinations import Destination

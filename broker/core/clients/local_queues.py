@@ -20,7 +20,7 @@ from sapwood.protocol.names import queue_name
 
 _FRESH_BYTES: Final = 12
 MOST_QUEUES: Final = 100_000
-MOST_TRANSIENT: Final = 10_000
+MOST_TRANSIENT: Final = 100_000
 
 
 class LocalQueues:
@@ -82,6 +82,8 @@ class LocalQueues:
         queue = self._custody.queue_for(destinations.queue(name))
         if not queue.created:
             queue.owner, queue.created, queue.home = session.token, True, True
+            session.transient.add(name)
+        elif queue.owner == session.token:  # a session of that name before is about to end, and left it
             session.transient.add(name)
 
     def restore(self, row: QueueRow) -> None:

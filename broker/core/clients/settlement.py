@@ -1,5 +1,9 @@
 """Settlement: what becomes of messages that a session was given: acknowledged, refused, or given back."""
 
+from collections.abc import Container
+from itertools import islice
+from sys import maxsize
+
 from broker.core.context import Context
 from broker.core.delivery.delivery import Dispatcher
 from broker.core.delivery.poison_messages import SUSPECTED
@@ -100,32 +104,41 @@ class Settlement:
             freed = self._dispatcher.trials.answered(given.consumer)
             touched.update((queue.name, queue) for queue in freed)
 
-    def give_back(self, session: Session, gone: frozenset[PushConsumer], *, stopping: bool) -> None:
-        """These consumers have gone: what they had waits again. `stopping`: by no fault of a message."""
+    def give_back(
+        self, session: Session, gone: Container[PushConsumer], *, stopping: bool, most: int = maxsize
+    ) -> bool:
+        """These consumers have gone: what they had waits again. `stopping`: by no fault of a message.
+
+        Returns whether that was all: `most` slices are given back at a time.
+        """
+        theirs = (given for given in session.unacked.all() if given.consumer in gone)
+        found = list(islice(theirs, most))
         again: dict[Queue, dict[QueueEntry, int]] = {}
         told: dict[QueueEntry, int] = {}
-        tried = self._dispatcher.trials.gone(gone)
-        for given in session.unacked.of(None):
-            if given.consumer not in gone:
-                continue
+        tried = self._dispatcher.trials.gone({given.consumer: None for given in found})
+        for given in found:
             session.unacked.remove(given)
             entry = given.entry
             entry.given &= ~given.bits
             left = given.bits & ~entry.done
-            if not session.take_mail(given):
+            if not session.mail.take(given):
                 told[entry] = told.get(entry, 0) | left
             if entry.done != entry.all:
                 entries = again.setdefault(entry.queue, {})
                 entries[entry] = entries.get(entry, 0) | left
         for queue, entries in again.items():
             queue.waiting.put_back(entries)
+        whole = len(found) < most
         if stopping:
-            return
+            return whole
         culprits = {given.entry for given in tried}
         alone = sum(bits.bit_count() for bits in told.values()) == 1
         for entry, bits in told.items():
             if bits:
-                self._came_back(entry, bits, guilty=alone or entry in culprits)
+                self._came_back(entry, bits, guilty=(whole and alone) or entry in culprits)
+        for queue in () if whole else again:
+            self._forwarder.dispatch(queue)
+        return whole
 
     def _came_back(self, entry: QueueEntry, bits: int, *, guilty: bool) -> None:
         """A consumer went and left these. `guilty`: it was by the fault of the first of them."""

@@ -5,6 +5,9 @@ that holds it; a message stays until it is acknowledged.
 """
 
 from collections.abc import Callable
+from functools import partial
+from itertools import islice
+from sys import maxsize
 from typing import assert_never
 
 from broker.core.clients.batching import Batching
@@ -12,6 +15,7 @@ from broker.core.clients.local_queues import LocalQueues
 from broker.core.clients.producers import Producers
 from broker.core.clients.settlement import Settlement
 from broker.core.clients.transfers import Fetched, Transfers
+from broker.core.clock import PART
 from broker.core.context import Context
 from broker.core.custody.custody import Custody
 from broker.core.delivery.delivery import Dispatcher
@@ -21,13 +25,12 @@ from broker.core.messages.queue_names import TRANSIENT
 from broker.core.routing.admission import MessageAdmission
 from broker.core.routing.forwarding import Forwarder
 from broker.core.routing.topics import Subscription, Topics
+from broker.core.sessions.mail import Waiter
 from broker.core.sessions.sessions import (
-    MOST_UNACKED,
     Connection,
     PullConsumer,
     PushConsumer,
     Session,
-    Waiter,
 )
 from sapwood.protocol import destinations
 from sapwood.protocol.bundles import Message
@@ -51,8 +54,8 @@ from sapwood.protocol.session_frames import (
 from treeconnector.interests import Interests
 from treeconnector.patterns import check_pattern
 
-_MAX_TOKEN = 255
-_MOST_READERS = 10_000
+_MAX_TOKEN, _MOST_READERS = 255, 10_000
+_AT_ONCE = 100
 _MOST_SAID = 300
 
 Outcome = Callable[[SwitchError | None], None]
@@ -133,17 +136,33 @@ class Switch:
             return
         connection.session = None
         session.leave(connection)
-        ended = [consumer for consumer in session.consumers if consumer.connection is connection]
-        if not session.connections:
-            ended = list(session.consumers)
-            del self.sessions[session.token]
-        self._detach(session, ended)
-        if not session.connections:
-            for name in session.transient.copy():
-                for end in self._policies.transient_ended:
-                    end(name)
-        else:
+        if session.connections:
+            self._detach(session, [each for each in session.consumers if each.connection is connection])
             session.wake_again(connection)
+            return
+        del self.sessions[session.token]
+        for consumer in session.consumers:
+            consumer.credit = 0  # none is given what another one leaves
+        self._end_some(session)
+
+    def _end_some(self, session: Session) -> None:
+        """A session is over: a part of what it leaves at a time, so that others have their turn."""
+        given, most = (maxsize, maxsize) if self.stopping else (PART, _AT_ONCE)
+        if self._settlement.give_back(session, session.consumers, stopping=self.stopping, most=given):
+            if not self.stopping:
+                self._end_consumers(session, list(islice(session.consumers, most)))
+            if self.stopping or not session.consumers:
+                self._end_transient(session, list(islice(session.transient, most)))
+        if not self.stopping and (session.consumers or session.transient):
+            self._context.clock.go_on(session, partial(self._end_some, session))
+
+    def _end_transient(self, session: Session, names: list[str]) -> None:
+        """Unless a new session of that token has come back for them."""
+        heir = self.sessions.get(session.token, session)
+        session.transient.difference_update(names)
+        for name in heir.transient.symmetric_difference(names).intersection(names):
+            for end in self._policies.transient_ended:
+                end(name)
 
     def _session(self, connection: Connection) -> Session:
         if connection.session is None:
@@ -162,15 +181,13 @@ class Switch:
 
     # --- reading
 
-    def subscribe(self, connection: Connection, name: str, credit: int = MOST_UNACKED) -> None:
+    def subscribe(self, connection: Connection, name: str, credit: int = maxsize) -> None:
         """Read an existing queue by transfer, twice is no error. `credit`: unacknowledged at once."""
         session = self._session(connection)
         name = self.local_queues.local_name(name)
         queue = self._readable(session, name)
-        if any(consumer.connection is None and consumer.queues[0] is queue for consumer in session.consumers):
-            return
-        number = len(session.consumers) + 1
-        self._read_queue(PullConsumer(session, number, credit, self._custody.queues_here(name)), name)
+        if not session.fetches(queue):
+            self._read_queue(PullConsumer(session, credit, self._custody.queues_here(name)), name)
 
     def _readable(self, session: Session, name: str) -> Queue:
         """A queue that is there, and that the session may read. Raises `SwitchError`."""
@@ -179,7 +196,7 @@ class Switch:
         return self.local_queues.existing(name)
 
     def _read_queue(self, consumer: PushConsumer, name: str) -> None:
-        consumer.session.consumers.append(consumer)
+        consumer.session.add(consumer)
         consumer.queues[0].consumers.append(consumer)
         if not consumer.queues[0].owner:
             self.consumer_changed("add", destinations.queue(name), self._consumer_id(consumer))
@@ -203,7 +220,7 @@ class Switch:
         if consumer.connection is not None:
             consumer.connection.send(Done(frame.request))
         consumer.queues.append(subscription.queue)
-        session.consumers.append(consumer)
+        session.add(consumer)
         subscription.queue.consumers.append(consumer)
         self.consumer_changed("add", Destination(Kind.TOPIC, pattern), subscription.id)
         if new and frame.retained:
@@ -242,15 +259,19 @@ class Switch:
 
         Together, so that none of them is given what another one leaves.
         """
+        for consumer in consumers:
+            consumer.credit = 0
+        self._settlement.give_back(session, frozenset(consumers), stopping=self.stopping)
+        if not self.stopping:
+            self._end_consumers(session, consumers)
+
+    def _end_consumers(self, session: Session, consumers: list[PushConsumer]) -> None:
         gone = frozenset(consumers)
-        session.consumers = [consumer for consumer in session.consumers if consumer not in gone]
         queues = {queue.name: queue for consumer in consumers for queue in consumer.queues}
         for queue in queues.values():
             queue.consumers[:] = [consumer for consumer in queue.consumers if consumer not in gone]
-        self._settlement.give_back(session, gone, stopping=self.stopping)
-        if self.stopping:
-            return
         for consumer in consumers:
+            session.remove(consumer)
             self.end_interest(consumer)
         for queue in queues.values():
             self._forwarder.let_volatile_go(queue)
@@ -284,7 +305,10 @@ class Switch:
     def acknowledge(self, connection: Connection, transfer: int, done: Outcome) -> None:
         """One message is dealt with; `done` is called after the commit."""
         session = self._session(connection)
+        was_full = session.is_full
         count = self._settlement.acknowledge(session, transfer, transfer)
+        if was_full:
+            self._transfers.offer(session)
         if not count and not self._returned(session, transfer):
             raise NotFound(f"no message {transfer} waits for an acknowledgement of this session")
         self._context.next_commit.then(lambda: done(None))
@@ -299,9 +323,8 @@ class Switch:
     # --- transfers
 
     def transfer(self, connection: Connection, ack_to: int, waiter: Waiter | None = None) -> list[Fetched]:
-        """What this session was given and has not acknowledged, above `ack_to`, or given again.
-
-        `waiter`: the transfer has been blocked (`wait`); it tells only what no other transfer has told.
+        """What this session was given and has not acknowledged, above `ack_to`, or given again; to a transfer
+        that was blocked (`waiter`) only what no other has told.
         """
         session = self._session(connection)
         found = self._transfers.transfer(session, connection, ack_to, waiter)
@@ -322,7 +345,7 @@ class Switch:
         return self._transfers.wait(self._session(connection), ack_to, ready)
 
     def cancel(self, waiter: Waiter) -> None:
-        waiter.session.cancel(waiter)
+        waiter.mail.cancel(waiter)
 
     def is_full(self, connection: Connection) -> bool:
         """Is this session given nothing more by transfer until it acknowledges some of what it has?"""

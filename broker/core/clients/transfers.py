@@ -11,15 +11,16 @@ Law: an answer says of each message whether it may have been given before: to th
 before a crash. So it leaves only when the ids in it are on disk (`Switch.when_told`).
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import islice
 from typing import Final, NamedTuple
 
 from broker.core.context import Context
 from broker.core.delivery.delivery import Dispatcher
-from broker.core.messages.queue import Queue, QueueEntry
+from broker.core.messages.queue import QueueEntry
 from broker.core.routing.forwarding import Forwarder
-from broker.core.sessions.sessions import Connection, ConsumerDelivery, Session, Waiter, slice_of
+from broker.core.sessions.mail import Waiter
+from broker.core.sessions.sessions import Connection, ConsumerDelivery, Session, slice_of
 from sapwood.protocol.bundles import Flag, Message
 from sapwood.protocol.errors import FrameError
 
@@ -63,16 +64,16 @@ class Transfers:
         result: list[Fetched] = []
         size = weight = 0
         for given in _due(session, ack_to):
-            if not session.is_for(given, waiter):
+            if not session.mail.is_for(given, waiter):
                 continue
             weight += given.weight
             if result and (weight > _ANSWER_BYTES or len(result) + given.messages > _ANSWER_MESSAGES):
                 break
-            again = given.known and given.first in session.mail
+            again = given.known and given.first in session.mail.untold
             try:
                 messages = self._open(session, given, None if again else ack_to)
             except FrameError as error:  # an older version kept it without a look
-                session.take_mail(given)
+                session.mail.take(given)
                 self.unreadable.append((given, f"UNREADABLE: {error}"))
                 continue
             result += messages
@@ -86,7 +87,7 @@ class Transfers:
         """Those messages of a slice that are not dealt with, with their ids; `above` None: all of them."""
         entry = given.entry
         again = entry.deliveries > 0 or bool(entry.stored.header.flags & Flag.MAYBE_DUPLICATE)
-        again = again or session.was_told(given)
+        again = again or session.mail.was_told(given)
         return [
             Fetched(given.first + offset, message, again)
             for offset, message in enumerate(slice_of(given, self._custody.body(entry)))
@@ -96,7 +97,7 @@ class Transfers:
 
     def _told(self, session: Session, connection: Connection, given: ConsumerDelivery, ack_to: int) -> None:
         """The session learns these ids. The first time, they are kept on disk with the messages."""
-        if session.take_mail(given):
+        if session.mail.take(given):
             self._custody.changed(given.entry)
         if given.first <= ack_to:
             connection.answered[given.first] = given
@@ -105,25 +106,27 @@ class Transfers:
         """Let the session have what waits in its queues."""
         session.pulling = True
         try:
-            for consumer in session.consumers:
-                if consumer.connection is None:
-                    for queue in consumer.queues:
-                        if queue.waiting:
-                            self._forwarder.dispatch(queue)
+            self.offer(session)
         finally:
             session.pulling = False
 
+    def offer(self, session: Session) -> None:
+        """Give it what waits, as long as it asks. A queue that has more is among the `ready` again."""
+        for _ in range(len(session.ready)):
+            if not session.asks:
+                return
+            queue, _ = session.ready.popitem(last=False)
+            self._forwarder.dispatch(queue)
+
     def wait(self, session: Session, ack_to: int, ready: Callable[[], None]) -> Waiter:
-        waiter = Waiter(session, ack_to, ready)
-        session.waiters[waiter] = None
-        return waiter
+        return session.mail.wait(ack_to, ready)
 
     def settle_returned(self, session: Session, transfer: int) -> QueueEntry | None:
         """Deal with a message that this session's queues have, and that nobody has now.
 
         Whoever was given it, and came back in a new session, may acknowledge it by the id that it had.
         """
-        for queue in _queues(session):
+        for queue in session.ready:
             for entry in islice(queue.waiting, _LOOKED_AT):
                 offset = transfer - entry.transfer
                 if entry.transfer and 0 <= offset < entry.stored.header.count:
@@ -140,15 +143,9 @@ class Transfers:
         return entry
 
 
-def _queues(session: Session) -> Iterator[Queue]:
-    for consumer in session.consumers:
-        if consumer.connection is None:
-            yield from consumer.queues
-
-
 def _due(session: Session, ack_to: int) -> list[ConsumerDelivery]:
     """Slices with something to tell, in order."""
-    found = {given.first: given for given in session.mail.values() if given.known}
+    found = {given.first: given for given in session.mail.untold.values() if given.known}
     for given in session.unacked.above(ack_to):
         if given.consumer.connection is None:
             found[given.first] = given

@@ -81,6 +81,8 @@ class Dispatcher:
             suspected = entry.deliveries >= SUSPECTED
             consumer = self._reader_with_room(queue, suspected)
             if consumer is None:
+                for each in queue.consumers:
+                    each.passed_over(queue)
                 if suspected:
                     self.trials.await_idle(queue)
                 return

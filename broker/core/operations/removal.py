@@ -139,11 +139,10 @@ class Removal(Policy):
         for given in slices:
             session = given.consumer.session
             session.unacked.remove(given)
-            session.take_mail(given)
+            session.mail.take(given)
             given.entry.given &= ~given.bits
-        for session in sessions:
-            session.consumers = [consumer for consumer in session.consumers if consumer not in gone]
         for consumer in consumers:
+            consumer.session.remove(consumer)
             for queue in consumer.queues:
                 queue.consumers[:] = [each for each in queue.consumers if each is not consumer]
             if consumer.connection is not None:

@@ -10,11 +10,13 @@ over all queues of the node: message i of a slice has id `first` + i.
 """
 
 from bisect import bisect_right
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
+from itertools import count
 from typing import Final, NamedTuple
 
 from broker.core.messages.queue import Queue, QueueEntry, StoredBundle
+from broker.core.sessions.mail import Mail
 from broker.core.sessions.masking import masked
 from broker.core.sessions.producer_streams import ProducerStream
 from broker.core.sessions.rights import FULL, Rights
@@ -22,8 +24,6 @@ from sapwood.protocol import bundles
 from sapwood.protocol.bundles import opened
 from sapwood.protocol.session_frames import Deliver, NodeFrame
 
-_MAIL_BYTES: Final = 8 * 1024 * 1024
-_MAIL_MESSAGES: Final = 1000
 MOST_UNACKED: Final = 100_000
 """Slices that a session has and has not acknowledged before it can fetch no more."""
 Totals = tuple[int, int, int, int]
@@ -141,17 +141,6 @@ class Unacked:
         return [given for given in self._given.values() if consumer is None or given.consumer is consumer]
 
 
-class Waiter:
-    """A blocked transfer. `ready` is called once, when there is something to give."""
-
-    __slots__ = ("ack_to", "ready", "session")
-
-    def __init__(self, session: "Session", ack_to: int, ready: Callable[[], None]) -> None:
-        self.session = session
-        self.ack_to = ack_to
-        self.ready = ready
-
-
 class Window:
     """How many messages one connection may have unacknowledged over all its consumers. `taken`: so many."""
 
@@ -232,20 +221,25 @@ class Connection:
 
 
 class Session:
-    """A client's identity at this node, while it has a connection."""
+    """A client's identity at this node, while it has a connection.
+
+    `ready`: queues that it fetches from, where messages wait that it did not ask for when they came.
+
+    Law: what a session does costs the same however many subscriptions it has.
+    """
 
     def __init__(self, token: str, rights: Rights = FULL) -> None:
         self.token = token
         self.rights = rights
         self.connections: set[Connection] = set()
-        self.consumers: list[PushConsumer] = []
+        self.consumers: dict[PushConsumer, None] = {}
+        self.ready: OrderedDict[Queue, None] = OrderedDict()
+        self._numbered: dict[tuple[Connection | None, int], PushConsumer] = {}
+        self._fetched: dict[str, PushConsumer] = {}
+        self._numbers = count(1)
         self.unacked = Unacked()
-        self.mail: dict[int, ConsumerDelivery] = {}
-        self._unread: set[int] = set()
-        self.waiters: dict[Waiter, None] = {}
+        self.mail: Mail[ConsumerDelivery] = Mail()
         self.pulling = False
-        self._mail_bytes = self._mail_messages = 0
-        self._meant: dict[int, Waiter] = {}
         self.transient: set[str] = set()
         self._past: Totals = (0, 0, 0, 0)
 
@@ -256,10 +250,30 @@ class Session:
         return f"<Session {masked(self.token)} {counts}>"
 
     def consumer(self, connection: Connection | None, number: int) -> "PushConsumer | None":
-        for consumer in self.consumers:
-            if consumer.connection is connection and consumer.number == number:
-                return consumer
-        return None
+        return self._numbered.get((connection, number))
+
+    def fetches(self, queue: Queue) -> bool:
+        """Does it read this queue by transfer?"""
+        return queue.name in self._fetched
+
+    def next_number(self) -> int:
+        """For a subscription that no connection has numbered."""
+        return next(self._numbers)
+
+    def add(self, consumer: "PushConsumer") -> None:
+        self.consumers[consumer] = None
+        self._numbered[consumer.connection, consumer.number] = consumer
+        if isinstance(consumer, PullConsumer):
+            self._fetched[consumer.queues[0].name] = consumer
+
+    def remove(self, consumer: "PushConsumer") -> None:
+        if self.consumers.pop(consumer, consumer) is consumer:
+            return  # it was removed before
+        del self._numbered[consumer.connection, consumer.number]
+        if isinstance(consumer, PullConsumer):
+            del self._fetched[consumer.queues[0].name]
+            for queue in consumer.queues:
+                self.ready.pop(queue, None)
 
     @property
     def totals(self) -> Totals:
@@ -277,8 +291,7 @@ class Session:
     @property
     def asks(self) -> bool:
         """Does it want messages now?"""
-        room = self._mail_bytes < _MAIL_BYTES and self._mail_messages < _MAIL_MESSAGES and not self.is_full
-        return room and (self.pulling or bool(self.waiters))
+        return self.mail.has_room and not self.is_full and (self.pulling or bool(self.mail.waiters))
 
     @property
     def is_full(self) -> bool:
@@ -288,63 +301,14 @@ class Session:
     @property
     def at_once(self) -> int:
         """How many messages one slice for it has at most: several blocked transfers are each woken."""
-        return 1 if len(self.waiters) > 1 and not self.pulling else _MAIL_MESSAGES - self._mail_messages
-
-    def put_mail(self, given: ConsumerDelivery) -> None:
-        """It was given this, and no answer has told it yet: one blocked transfer, and no other, is woken."""
-        self.mail[given.first] = given
-        self._mail_bytes += given.weight
-        self._mail_messages += given.messages
-        for waiter in self.waiters:
-            if given.known or given.last > waiter.ack_to:
-                del self.waiters[waiter]
-                self._meant[given.first] = waiter
-                waiter.ready()
-                return
-
-    def is_for(self, given: ConsumerDelivery, waiter: "Waiter | None") -> bool:
-        """May this transfer tell of it? One that was blocked (`waiter`) tells nothing that another has told,
-        or was woken for.
-        """
-        if waiter is None:
-            return True
-        return given.first in self.mail and self._meant.get(given.first, waiter) is waiter
-
-    def cancel(self, waiter: "Waiter") -> None:
-        """A blocked transfer is over. Another one is woken by what it was woken for and has not told."""
-        self.waiters.pop(waiter, None)
-        for first in [first for first, to in self._meant.items() if to is waiter]:
-            self._put_again(self.mail[first])
-
-    def take_mail(self, given: ConsumerDelivery) -> bool:
-        """An answer tells of it. False: an earlier one has."""
-        if self.mail.pop(given.first, None) is None:
-            return False
-        self._unread.discard(given.first)
-        self._meant.pop(given.first, None)
-        self._mail_bytes -= given.weight
-        self._mail_messages -= given.messages
-        return True
-
-    def _put_again(self, given: ConsumerDelivery) -> None:
-        unread = given.first in self._unread
-        self.take_mail(given)
-        if unread:
-            self._unread.add(given.first)
-        self.put_mail(given)
-
-    def was_told(self, given: ConsumerDelivery) -> bool:
-        """Has an answer told of it before, which may have been read?"""
-        return given.first not in self.mail or given.first in self._unread
+        return 1 if len(self.mail.waiters) > 1 and not self.pulling else self.mail.room
 
     def wake_again(self, lost: Connection) -> None:
         """A connection has gone, and perhaps with it an answer that nobody read, or a transfer just woken."""
         unread = [given for given in lost.answered.values() if self.unacked.has(given)]
-        untold = [given for given in self.mail.values() if self.unacked.has(given)]
-        for given in {given.first: given for given in unread + untold}.values():
-            self.take_mail(given)
-            self.put_mail(given)
-        self._unread.update(given.first for given in unread)
+        self.mail.wake_again(
+            unread, [given for given in self.mail.untold.values() if self.unacked.has(given)]
+        )
 
 
 class PushConsumer:
@@ -398,6 +362,9 @@ class PushConsumer:
         """For how many messages transfer ids are to be on disk before it is given them."""
         return self.room if self.connection is not None else 0
 
+    def passed_over(self, queue: Queue) -> None:
+        """Messages wait there, and no consumer has room."""
+
     def unpacks(self, entry: QueueEntry, count: int) -> bool:
         """Is a bundle unpacked here for so many of its messages to be given? Else it is handed on whole."""
         line = self.connection
@@ -420,8 +387,11 @@ class PullConsumer(PushConsumer):
 
     __slots__ = ()
 
-    def __init__(self, session: Session, number: int, credit: int, queues: list[Queue]) -> None:
-        super().__init__(session, None, number, credit, queues)
+    def __init__(self, session: Session, credit: int, queues: list[Queue]) -> None:
+        super().__init__(session, None, session.next_number(), credit, queues)
+
+    def passed_over(self, queue: Queue) -> None:
+        self.session.ready[queue] = None
 
     @property
     def room(self) -> int:
@@ -432,7 +402,7 @@ class PullConsumer(PushConsumer):
     @property
     def room_ahead(self) -> int:
         """For what it will ask for next, so that an answer need not wait for a commit of its own."""
-        return int(not self.session.is_full)
+        return int(self.outstanding < self.credit and not self.session.is_full)
 
     def unpacks(self, entry: QueueEntry, count: int) -> bool:
         """Its answers are what unpacks, each of some megabytes; one may not say that nothing waits."""
@@ -445,7 +415,7 @@ class PullConsumer(PushConsumer):
             slice_of(given, body)
         self.outstanding += given.messages
         self.session.unacked.put(given)
-        self.session.put_mail(given)
+        self.session.mail.put(given)
 
 
 def deliver_frame(given: ConsumerDelivery, subscription: int, body: bytes) -> Deliver:

@@ -66,10 +66,8 @@ class InternalQueues:
         queues = context.custody.queues_here(name)
         for queue in queues:
             queue.created, queue.owner = True, SYSTEM
-        consumer = PushConsumer(
-            self._session, self._connection, len(self._session.consumers) + 1, _CREDIT, queues
-        )
-        self._session.consumers.append(consumer)
+        consumer = PushConsumer(self._session, self._connection, self._session.next_number(), _CREDIT, queues)
+        self._session.add(consumer)
         queues[0].consumers.append(consumer)
         for queue in queues:
             self._forwarder.dispatch(queue)

@@ -214,7 +214,7 @@ class SiteClient(Policy):
         clock = self._context.clock
         reader = SiteConsumer(self._session, self._connection, queues, self._given, clock.read)
         reader.credit = CREDIT if self._up else 0
-        self._session.consumers.append(reader)
+        self._session.add(reader)
         queues[0].consumers.append(reader)
         for queue in queues:
             self._forwarder.dispatch(queue)
@@ -265,7 +265,7 @@ class SiteClient(Policy):
         self._detach(self._queues.pop(key.name))
 
     def _detach(self, reader: SiteConsumer) -> None:
-        self._session.consumers.remove(reader)
+        self._session.remove(reader)
         for queue in reader.queues:
             queue.consumers[:] = [each for each in queue.consumers if each is not reader]
         self._give_back([reader])
