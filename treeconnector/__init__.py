@@ -16,6 +16,7 @@
 | `link` | a link between a child, which dials, and its parent, which accepts |
 | `link_events` | what a link tells its node |
 | `link_handshake` | how a link comes up: hello, hello, proof, proof; and how it is refused on the way |
+| `frame_events` | what a peer says with frames that change nothing of the link |
 | `link_machine` | every link's state, time and end |
 | `link_settings` | what a link is told when it is made, and the hello that follows from it |
 | `link_states` | which frame is legal when: the link's one table, and the diagram made from it |

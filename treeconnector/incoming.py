@@ -31,7 +31,7 @@ from treeconnector.frames import (
     raw_decoder,
 )
 from treeconnector.parts import VOLATILE, Assembly
-from treeconnector.permits import MAX_GRANTS_BYTES, Rules, unpack
+from treeconnector.permits import MAX_GRANTS_BYTES, unpack
 from treeconnector.positions import MAX_NUMBER
 
 MAX_NAME: Final = 4096
@@ -191,7 +191,7 @@ class Incoming:
 
     # --- grants
 
-    def granted(self, frame: Granted) -> list[Rules] | None:
+    def granted(self, frame: Granted) -> events.PeerGrants | None:
         """Take a piece; return the grants when they are whole."""
         self._grants += frame.data
         if len(self._grants) > MAX_GRANTS_BYTES:
@@ -200,7 +200,7 @@ class Incoming:
             return None
         data, self._grants = bytes(self._grants), bytearray()
         try:
-            return unpack(data)
+            return events.PeerGrants(unpack(data))
         except (PatternError, InvalidName) as error:
             raise FrameError(f"grants that cannot be: {error}") from None
 

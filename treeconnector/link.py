@@ -13,15 +13,15 @@ is told about routes or numbers to a child that has not proved itself.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any
 
 from sapwood.protocol import bundles
 from sapwood.protocol.destinations import Destination
-from sapwood.protocol.errors import FrameError, InvalidName, LocalError, SequenceError
+from sapwood.protocol.errors import LinkRefused, LocalError, Refusal, SequenceError
 from treeconnector import address_frames, frames, hellos
+from treeconnector.frame_events import DIGEST, DIGEST_BACK
 from treeconnector.frames import Advice, Frame, Member, Whereabouts
-from treeconnector.identity import BUNDLE_ID_BYTES
-from treeconnector.incoming import declined_keys, destination_text
+from treeconnector.incoming import Incoming
 from treeconnector.link_events import (
     Acked,
     Advised,
@@ -52,18 +52,12 @@ from treeconnector.link_events import (
     Throttled,
     VolatileArrived,
 )
-from treeconnector.link_handshake import Handshake
-from treeconnector.link_machine import UNPACKED_AS_A_FRAME
-from treeconnector.link_settings import LinkSettings, Standing, checked_name, clean
+from treeconnector.link_handshake import refusal_of
+from treeconnector.link_machine import LinkMachine
+from treeconnector.link_settings import LinkSettings, Standing, clean
 from treeconnector.link_states import State
 from treeconnector.outgoing import Snapshot
 from treeconnector.permits import Grant, pack, pieces
-
-MAX_AUTHORITIES: Final = 24 * 1024
-_DIGEST: Final = 16
-_DIGEST_BACK: Final = 20
-_MAX_WHICH: Final = bundles.MAX_MESSAGES // 8
-_MAX_DIGEST_BACK: Final = _DIGEST_BACK + _MAX_WHICH
 
 __all__ = [
     "Acked",
@@ -101,7 +95,7 @@ __all__ = [
 ]
 
 
-class Link(Handshake):
+class Link(LinkMachine):
     """One end of a link. `chain`: names from this node up to the root, this one first. `nonce`: 16 to 64
     random bytes, for this link alone. Raises `LocalError` if the peer could not accept such a hello.
 
@@ -110,21 +104,74 @@ class Link(Handshake):
     nothing before. `heard_at`: time of the last packet. `bytes_in`, `bytes_out`: of all packets so far.
     """
 
-    # --- frames while up, and the two that end it
+    # --- how it comes up
 
-    def _on_volatile(self, frame: frames.Volatile, events: list[Event]) -> None:
-        events.append(self._in.volatile(frame))
-        self._charge(events[-1])
+    def _on_hello(self, frame: frames.Hello, events: list[Event]) -> None:
+        objection = self._handshake.objection(frame)
+        self.peer = frame
+        if objection:
+            events += self.refuse(*objection)
+            return
+        self.version, self._limit = hellos.terms(self.hello, frame)
+        self._out.max_frame = self._limit
+        events.append(PeerHello(frame))
 
-    def _on_part(self, frame: frames.Part, events: list[Event]) -> None:
-        whole = self._in.part(frame)
-        if whole is not None:
-            events.append(whole)
-            self._charge(whole)
+    def accept(self, secret: bytes | None, standing: Standing | None = None) -> None:
+        """After `PeerHello`: let the peer prove itself. `secret`: of this link, None = none is required.
 
-    def _charge(self, arrived: Event) -> None:
-        assert isinstance(arrived, BundleArrived | VolatileArrived)
-        self._control_frames += arrived.header.size // UNPACKED_AS_A_FRAME
+        `standing`: the child gives it here, since it goes out with its proof; the parent gives it to `admit`.
+        """
+        if self._state is State.ENDED:
+            return
+        if self._state is not State.CHOOSING:
+            raise LocalError(f"cannot accept: {self!r}")
+        self._handshake.accept(secret, standing, self.peer_name)
+        self._enter(State.PROVING)
+        if standing is not None:
+            self._out.control(self._handshake.proof(standing))
+        else:
+            self._out.raw(frames.encode(self.hello))
+
+    def _on_prove(self, frame: frames.Prove, events: list[Event]) -> None:
+        assert self.peer is not None
+        if fault := self._handshake.fault(frame):
+            events += self.refuse(Refusal.SECRET, f"{self.peer.name} {fault}, at {self.identity.name}")
+        elif self._handshake.standing is not None:
+            self._up(self._handshake.standing, events)
+        else:
+            events.append(Proven(self.peer))
+
+    def admit(self, standing: Standing) -> list[Event]:
+        """After `Proven`, at the parent: the link is up. Returns `LinkUp`."""
+        events: list[Event] = []
+        if self._state is State.ENDED:
+            return events
+        if self._state is not State.ADMITTING:
+            raise LocalError(f"cannot admit: {self!r}")
+        self._out.control(self._handshake.proof(standing))
+        self._enter(State.UP)
+        self._up(standing, events)
+        return events
+
+    def _up(self, standing: Standing, events: list[Event]) -> None:
+        assert self.peer is not None
+        up, settings = self._handshake.up(standing, self.peer), self._settings
+        self._in = Incoming(
+            up.resumption.position.received,
+            settings.max_message,
+            settings.window_bundles,
+            settings.window_bytes,
+        )
+        self._out.open_window(up.resumption.peer_received, self.peer.window_bundles, self.peer.window_bytes)
+        self._was_heard = True
+        events.append(up)
+
+    # --- frames that are for the link itself
+
+    def _on_refuse(self, frame: frames.Refuse, events: list[Event]) -> None:
+        reason, text = refusal_of(frame)
+        self._out.close(None, keep_control=False)
+        self._finish(LinkRefused(reason, text), text, events, by_peer=True)
 
     def _on_ack(self, frame: frames.Ack, events: list[Event]) -> None:
         if self._out.acknowledged(frame.received):
@@ -137,83 +184,6 @@ class Link(Handshake):
     def _on_pong(self, frame: frames.Pong, events: list[Event]) -> None:
         if not 0 < frame.number <= self._pings:
             raise SequenceError(f"a Pong for ping {frame.number}: expected one of 1 to {self._pings}")
-
-    def _on_advise(self, frame: frames.Advise, events: list[Event]) -> None:
-        self._control_frames += len(frame.advices)  # each may cost what a frame does
-        events.append(self._in.advise(frame))
-
-    def _on_snapshot_begin(self, frame: frames.SnapshotBegin, events: list[Event]) -> None:
-        events.append(self._in.snapshot_begin(frame))
-
-    def _on_snapshot_end(self, frame: frames.SnapshotEnd, events: list[Event]) -> None:
-        events.append(self._in.snapshot_end(frame))
-
-    def _on_hold(self, frame: frames.Hold, events: list[Event]) -> None:
-        events.append(PeerHolds(destination_text(frame.destination)))
-
-    def _on_release(self, frame: frames.Release, events: list[Event]) -> None:
-        events.append(PeerReleases(destination_text(frame.destination)))
-
-    def _on_chain(self, frame: frames.Chain, events: list[Event]) -> None:
-        try:
-            hellos.check_chain(frame.chain, self.peer_name)
-            hellos.check_above(frame.above)
-        except InvalidName as error:
-            raise FrameError(f"a chain: {error}") from None
-        events.append(ChainChanged(frame.chain, frame.above))
-
-    def _on_moved(self, frame: frames.Moved, events: list[Event]) -> None:
-        events.append(PeerMoved(checked_name(frame.name)))
-
-    def _on_conflict(self, frame: frames.Conflict, events: list[Event]) -> None:
-        events.append(PeerConflict(checked_name(frame.name), clean(frame.text)))
-
-    def _on_declined(self, frame: frames.Declined, events: list[Event]) -> None:
-        events.append(PeerDeclined(declined_keys(frame), clean(frame.text)))
-
-    def _on_who_has(self, frame: frames.WhoHas, events: list[Event]) -> None:
-        events.append(PeerAsks(address_frames.checked_keys(frame.keys)))
-
-    def _on_i_have(self, frame: frames.IHave, events: list[Event]) -> None:
-        events.append(PeerHas(address_frames.checked_found(frame.found)))
-
-    def _on_invalidate(self, frame: frames.Invalidate, events: list[Event]) -> None:
-        events.append(PeerInvalidates(address_frames.checked_incarnations(frame.incarnations)))
-
-    def _on_nobody(self, frame: frames.Nobody, events: list[Event]) -> None:
-        events.append(PeerKnowsNobody(address_frames.checked_keys(frame.keys), clean(frame.text)))
-
-    def _on_mesh(self, frame: frames.Mesh, events: list[Event]) -> None:
-        hellos.check_mesh(frame.members, self.peer_name)
-        hellos.check_mesh([Member(name, []) for name in frame.left], self.peer_name)
-        events.append(MeshChanged(frame.members, frame.left))
-
-    def _on_authorities(self, frame: frames.Authorities, events: list[Event]) -> None:
-        if len(frame.certificates) > MAX_AUTHORITIES:
-            raise FrameError(f"authorities of more than {MAX_AUTHORITIES} bytes")
-        events.append(PeerAuthorities(frame.certificates))
-
-    def _on_given(self, frame: frames.Given, events: list[Event]) -> None:
-        sizes = {(len(bundle), len(digest)) for bundle, digest in frame.bundles}
-        sound = sizes <= {(BUNDLE_ID_BYTES, 0), (BUNDLE_ID_BYTES, _DIGEST)}
-        sound = sound and all(_DIGEST_BACK <= len(each) <= _MAX_DIGEST_BACK for each in frame.back)
-        sound = sound and all(len(each) <= _MAX_WHICH for each in frame.which)
-        if not sound or len(frame.bundles) > frames.MAX_GIVEN_IN_FRAME:
-            raise FrameError("bundles that were given: expected ids and digests of 16 bytes, 500 at most")
-        back, which = iter(frame.back), iter(frame.which)
-        given = [
-            (bundle, digest, next(which, b"")) if digest else (bundle, next(back, b""), b"")
-            for bundle, digest in frame.bundles
-        ]
-        events.append(PeerGave(given, frame.known))
-
-    def _on_granted(self, frame: frames.Granted, events: list[Event]) -> None:
-        rules = self._in.granted(frame)
-        if rules is not None:
-            events.append(PeerGrants(rules))
-
-    def _on_unknown(self, frame: frames.Unknown, events: list[Event]) -> None:
-        """An optional frame of a later version."""
 
     def _on_pause(self, frame: frames.Pause, events: list[Event]) -> None:
         text = clean(frame.text)
@@ -301,9 +271,9 @@ class Link(Handshake):
         and told since the link is new.
         """
         if self._require(frames.Given):
-            plain = [(bundle, mark if len(mark) == _DIGEST else b"") for bundle, mark, _ in given]
-            back = [mark for _, mark, _ in given if len(mark) >= _DIGEST_BACK]
-            which = [which for _, mark, which in given if len(mark) == _DIGEST]
+            plain = [(bundle, mark if len(mark) == DIGEST else b"") for bundle, mark, _ in given]
+            back = [mark for _, mark, _ in given if len(mark) >= DIGEST_BACK]
+            which = [which for _, mark, which in given if len(mark) == DIGEST]
             self._out.control(frames.Given(plain, known, back, which))
 
     def moved(self, name: str) -> None:
@@ -360,25 +330,5 @@ Link._handlers = {
     frames.Goodbye: Link._on_goodbye,
     frames.Ping: Link._on_ping,
     frames.Pong: Link._on_pong,
-    frames.Advise: Link._on_advise,
-    frames.SnapshotBegin: Link._on_snapshot_begin,
-    frames.SnapshotEnd: Link._on_snapshot_end,
-    frames.Part: Link._on_part,
-    frames.Volatile: Link._on_volatile,
     frames.Ack: Link._on_ack,
-    frames.Hold: Link._on_hold,
-    frames.Release: Link._on_release,
-    frames.Chain: Link._on_chain,
-    frames.Moved: Link._on_moved,
-    frames.Declined: Link._on_declined,
-    frames.Conflict: Link._on_conflict,
-    frames.WhoHas: Link._on_who_has,
-    frames.IHave: Link._on_i_have,
-    frames.Invalidate: Link._on_invalidate,
-    frames.Nobody: Link._on_nobody,
-    frames.Mesh: Link._on_mesh,
-    frames.Authorities: Link._on_authorities,
-    frames.Given: Link._on_given,
-    frames.Granted: Link._on_granted,
-    frames.Unknown: Link._on_unknown,
 }

@@ -1,25 +1,27 @@
-"""Every link's state, time and end. What frames mean stands in `link_handshake` and `link`."""
+"""Every link's state, time and end. `link` has what changes with frames, and what the node says."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, Final
 
 import msgspec
 
-from sapwood.protocol import bundles, packets
+from sapwood.protocol import bundles
 from sapwood.protocol.errors import FrameError, LinkRefused, LocalError, Refusal, RemoteError, SequenceError
 from treeconnector import frames, hellos
+from treeconnector.frame_events import event_of
 from treeconnector.frames import Frame, Hello, Member
 from treeconnector.identity import Identity
 from treeconnector.incoming import Incoming, decode_packet
-from treeconnector.link_events import Event, LinkEnded, Throttled
-from treeconnector.link_settings import LinkSettings, Standing, clean, hello_of
+from treeconnector.link_events import Advised, BundleArrived, Event, LinkEnded, Throttled, VolatileArrived
+from treeconnector.link_handshake import Handshake
+from treeconnector.link_settings import LinkSettings, clean, hello_of
 from treeconnector.link_states import RECEIVABLE_BY_CHILD, RECEIVABLE_BY_PARENT, State
 from treeconnector.outgoing import Outgoing
 from treeconnector.pacing import KeepAlive, Pace
 
 Handler = Callable[[Any, Any, list[Event]], None]
 _BUNDLES: Final = frozenset((frames.Bundle, frames.Part, frames.Volatile))
-UNPACKED_AS_A_FRAME: Final = 16 * 1024
+_UNPACKED_AS_A_FRAME: Final = 16 * 1024
 """A bundle that is unpacked much larger than it comes costs as frames do that are read as slowly."""
 _PULL: Final = 256 * 1024
 
@@ -55,11 +57,7 @@ class LinkMachine:
         self.bytes_in = self.bytes_out = 0
         self._settings = settings
         self.hello = hello_of(identity, settings, chain, addresses, zone, mesh, above, nonce, reads)
-        self._hello_packet = packets.packet([frames.encode(self.hello)])
-        self._peer_packet = b""
-        self._secret: bytes | None = None
-        self._standing: Standing | None = None
-        self._theirs: frames.Prove | None = None
+        self._handshake = Handshake(self.hello, dials=dials)
         self._state = State.GREETING
         self._table = RECEIVABLE_BY_CHILD if dials else RECEIVABLE_BY_PARENT
         self._legal = self._table[State.GREETING]
@@ -78,7 +76,7 @@ class LinkMachine:
     @property
     def has_secret(self) -> bool:
         """Do both ends prove a secret to each other?"""
-        return self._secret is not None
+        return self._handshake.secret is not None
 
     def __repr__(self) -> str:
         side = "child" if self.dials else "parent"
@@ -163,7 +161,7 @@ class LinkMachine:
         if self._state is State.GREETING:
             if len(found) > 1:
                 raise FrameError(f"a packet of {len(found)} frames: expected a Hello, alone")
-            self._peer_packet = packet
+            self._handshake.peer_packet = packet
         for frame in found:
             kind = type(frame)
             then = self._legal.get(kind)
@@ -173,14 +171,25 @@ class LinkMachine:
                 raise SequenceError(self._illegal(kind))
             if isinstance(frame, frames.Bundle):
                 arrived = self._in.bundle(frame)
-                self._control_frames += arrived.header.size // UNPACKED_AS_A_FRAME
+                self._control_frames += arrived.header.size // _UNPACKED_AS_A_FRAME
                 events.append(arrived)
                 continue
             if kind not in _BUNDLES:
                 self._control_frames += 1
             if then is not self._state:
                 self._enter(then)
-            self._handlers[kind](self, frame, events)
+            if kind in self._handlers:
+                self._handlers[kind](self, frame, events)
+            elif (event := event_of(frame, self._in, self.peer_name)) is not None:
+                self._charge(event)
+                events.append(event)
+
+    def _charge(self, event: Event) -> None:
+        """Some events cost what several frames do."""
+        if isinstance(event, Advised):
+            self._control_frames += len(event.advices)
+        elif isinstance(event, BundleArrived | VolatileArrived):
+            self._control_frames += event.header.size // _UNPACKED_AS_A_FRAME
 
     def _illegal(self, kind: type[Any]) -> str:
         expected = ", ".join(sorted(each.__name__ for each in self._legal if each is not frames.Unknown))

@@ -24,7 +24,7 @@ from broker.enrolment.registrar import Registry
 from broker.host import Host
 from sapwood.protocol.errors import InvalidName
 from sapwood.protocol.names import own_name
-from treeconnector.link import MAX_AUTHORITIES
+from treeconnector.frame_events import MAX_AUTHORITIES
 from treeconnector.roles import ROLES
 
 _log = logging.getLogger("sapwood.enrolment")

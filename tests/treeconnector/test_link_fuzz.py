@@ -184,7 +184,7 @@ def test_a_proven_peer_with_any_position(links, data):
     pair.step("child")
     pair.parent.accept(b"secret")
     pair.parent.data_to_send()
-    transcript = proofs.Transcript(pair.child._hello_packet, pair.parent._hello_packet)
+    transcript = proofs.Transcript(pair.child._handshake._packet, pair.parent._handshake._packet)
     proof = proofs.make(b"secret", proofs.Prover.CHILD, transcript)
     events = pair.send("parent", frames.Prove(proof=proof, position=theirs))
     if pair.parent.state == State.ENDED:
