@@ -89,15 +89,20 @@ async def accept(
     max_packet: int = DEFAULT_MAX_FRAME,
     when_proven: Callable[[], object] = lambda: None,
     refusal: Callable[[], str] = lambda: "",
+    protocols: Sequence[str] = (),
 ) -> "WebSocketCarrier":
     """Upgrade a request. The handler returns `carrier.response` when the carrier has ended.
 
     `when_proven`: told what `Carrier.proven` is. `refusal`: why nothing more is read of the other side, '' as
-    long as it is; asked when a text comes instead of a packet.
+    long as it is; asked when a text comes instead of a packet. `protocols`: subprotocols that may be chosen.
     Raises `CarrierBroken` if the request asks for no WebSocket; nothing was answered then.
     """
     opened: web.WebSocketResponse[Any] = web.WebSocketResponse(
-        compress=False, max_msg_size=max_packet + 1, timeout=CLOSE_TIMEOUT, decode_text=False
+        protocols=protocols,
+        compress=False,
+        max_msg_size=max_packet + 1,
+        timeout=CLOSE_TIMEOUT,
+        decode_text=False,
     )
     peer = _address(request)
     if not _asks(opened, request):

@@ -22,6 +22,7 @@
 | `port` | the open port: its listening sockets, the connections on them, and who looks after those |
 | `ports` | what the HTTP side needs of the node, and nothing more |
 | `probes` | dead connections: who has gone without a word, though nothing is ever closed for being idle |
+| `mqtt_endpoint` | MQTT over WebSocket: the door of `broker.mqtt` at /mqtt |
 | `session_endpoint` | the streaming client session: packets of `session_frames` on a WebSocket at /session |
 | `settings` | what the HTTP side needs of the site's configuration |
 | `stateless` | without a session: publish, receive and acknowledge, each in one request |

@@ -15,6 +15,7 @@ from broker.http.guard import WrongToken, address, over_loopback
 from broker.http.link_endpoint import LinkEndpoint
 from broker.http.live import LiveEndpoint, node_parts
 from broker.http.metrics import MetricsEndpoint
+from broker.http.mqtt_endpoint import MqttEndpoint
 from broker.http.port import Port, open_port
 from broker.http.ports import NodePort
 from broker.http.session_endpoint import SessionEndpoint
@@ -71,6 +72,7 @@ def build_app(
         EnrolmentEndpoint(node.enrolment).add_to(router)
     router.add_get("/link", LinkEndpoint(node, settings, guests).handle, allow_head=False)
     SessionEndpoint(node, settings, guests).add_to(app)
+    router.add_get("/mqtt", MqttEndpoint(node, guests).handle, allow_head=False)
     verbs.add_to(router)
     LiveEndpoint(settings, node_parts(node)).add_to(app)
     Stateless(node, settings, verbs.bindings).add_to(app)

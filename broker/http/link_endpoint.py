@@ -1,6 +1,6 @@
 """Where children dial: a WebSocket at /link is a carrier, and the node does the rest."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from aiohttp import web
@@ -57,16 +57,22 @@ class LinkEndpoint:
 
 
 async def accepted(
-    request: web.BaseRequest, max_packet: int, guest: Guest | None, *, is_link: bool
+    request: web.BaseRequest,
+    max_packet: int,
+    guest: Guest | None,
+    *,
+    is_link: bool,
+    protocols: Sequence[str] = (),
 ) -> websocket.WebSocketCarrier:
     """A carrier on which little is read before its `proven` is called. Raises `CarrierBroken`."""
     if guest is None:
-        return await websocket.accept(request, max_packet=max_packet)
+        return await websocket.accept(request, max_packet=max_packet, protocols=protocols)
     return await websocket.accept(
         request,
         max_packet=max_packet,
         when_proven=partial(guest.prove, is_link=is_link),
         refusal=lambda: guest.refusal,
+        protocols=protocols,
     )
 
 

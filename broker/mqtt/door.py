@@ -71,10 +71,14 @@ class Door:
 
     def _line(self, guest: Guest) -> asyncio.BaseProtocol:
         """What stands on a new connection."""
-        client = MqttConnection(self, guest)
+        client = self.connection(guest)
         if self._context is not None:
             return Encrypted(client, self._context, self._refused, guest)
         return Narrow(client, guest)
+
+    def connection(self, guest: Guest) -> MqttConnection:
+        """One more, whose line is somebody else's: it is told of the line as a protocol of asyncio is."""
+        return MqttConnection(self, guest)
 
     def close(self) -> None:
         """End all connections. A node that stops is no reason for a will: its clients come back."""
