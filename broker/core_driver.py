@@ -82,7 +82,7 @@ class CoreDriver:
         self._looked = 0.0
         self.memory = Watch(lambda: self.fail(SapwoodError(OUT_OF_MEMORY)))
         self.memory.listen(self._loop)
-        self.committer = GroupCommit(store, on_failure=self.fail)
+        self.committer = GroupCommit(store, on_failure=self.fail, on_full=self._full)
         self.wires = LinkDriver(self)
         self._look_at_room()
         self._commit_start()
@@ -162,6 +162,15 @@ class CoreDriver:
         self.failure = error
         _log.error("! node %s stops: %s", self.core.identity.name, error)
         self.stopped.set()
+
+    def _full(self, _error: SapwoodError) -> None:
+        """Another program has filled the disk. Clients are refused from now on, not only at the next look."""
+        admission = self.core.message_admission
+        if not admission.closed:
+            _log.warning(
+                "! the disk is full: node %s takes nothing before there is space", self.core.context.name
+            )
+        admission.disk_room = 0
 
     def stop_soon(self) -> None:
         """Stop when what was said last is out."""
@@ -302,3 +311,5 @@ class CoreDriver:
     def _look_at_room(self) -> None:
         admission = self.core.message_admission
         admission.disk_room, admission.memory_room = self._room.left(self.store.disk_free(), time.monotonic())
+        if admission.disk_room > 0:
+            self.store.lay_ballast()

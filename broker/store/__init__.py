@@ -2,6 +2,7 @@
 
 | module | |
 |---|---|
+| `ballast` | bytes of the disk that the store lets go when another program fills it |
 | `checkpoints` | keeps the write-ahead log short without making commits wait |
 | `commit` | group commit |
 | `errors` | why the store cannot be used |

@@ -1,7 +1,8 @@
 """Group commit: one fsync for all transactions that have gathered while the last one was under way.
 
 Law: never two commits at once; a transaction is reported as committed only after its commit returned, in
-the order in which transactions were handed over. After a failure nothing more is accepted.
+the order in which transactions were handed over. After a failure nothing more is accepted; but a full disk
+is no failure: the same is tried again until there is space, and nobody hears of it before.
 
 Commits run on the event loop while the measured fsync stays below `THRESHOLD` (a thread would cost more
 than the disk does), else in one worker thread. Rows are always written on the loop.
@@ -18,6 +19,7 @@ from typing import Final
 
 from broker.core.rows import BundleRow, Transaction
 from broker.histogram import COMMIT_SECONDS, Histogram
+from broker.store.errors import StoreFull
 from broker.store.store import Store
 from broker.threads import Threads
 from sapwood.protocol.errors import StoreError
@@ -29,6 +31,7 @@ _TIDY_SHARE: Final = 20
 _IN_DOUBT: Final = 0.007
 _PROBE_EVERY: Final = 32
 _STANDS_AFTER: Final = 10.0
+_FULL_PAUSE: Final = 1.0
 
 Done = Callable[[StoreError | None], None]
 
@@ -56,9 +59,9 @@ def _with_body(before: BundleRow | None, change: BundleRow | None) -> BundleRow 
 class GroupCommit:
     """Commits transactions for one event loop. Call from its thread only; end with `close`.
 
-    `on_failure` is called once, with the error that ended it. `threshold`: seconds of fsync from which
-    commits go to the thread. `idle_after`: seconds without a commit after which the store is tidied,
-    0 = never. `clock`: seconds, monotonic.
+    `on_failure` is called once, with the error that ended it; `on_full` whenever there is no space.
+    `threshold`: seconds of fsync from which commits go to the thread. `idle_after`: seconds without a commit
+    after which the store is tidied, 0 = never. `clock`: seconds, monotonic.
     """
 
     def __init__(
@@ -66,12 +69,14 @@ class GroupCommit:
         store: Store,
         *,
         on_failure: Callable[[StoreError], None] | None = None,
+        on_full: Callable[[StoreError], None] = lambda error: None,
         threshold: float = THRESHOLD,
         idle_after: float = IDLE_AFTER,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._store = store
         self._on_failure = on_failure
+        self._on_full = on_full
         self._threshold = threshold
         self._idle_after = idle_after
         self._clock = clock
@@ -154,6 +159,9 @@ class GroupCommit:
             return
         batch, self._gathered = self._gathered, []
         self._busy, self._began = True, self._loop.time()
+        self._attempt(batch)
+
+    def _attempt(self, batch: list[tuple[Transaction, Done]]) -> None:
         try:
             self._store.write(merge([transaction for transaction, _ in batch]))
             if self._use_thread():
@@ -188,8 +196,12 @@ class GroupCommit:
         self.commits += 1
 
     def _end(self, batch: list[tuple[Transaction, Done]], error: BaseException | None) -> None:
-        self._busy = False
         self._works += 1
+        if isinstance(error, StoreFull) and not self._closed:
+            self._on_full(error)
+            self._loop.call_later(0 if self._store.try_again() else _FULL_PAUSE, self._attempt, batch)
+            return
+        self._busy = False
         if error is not None:
             self._fail(batch, error)
             return
@@ -246,13 +258,16 @@ class GroupCommit:
         self._busy = False
         self._works += 1
         error = ended.exception()
+        if isinstance(error, StoreFull):
+            self._store.try_again()
+            error = None
         if error is not None:
             self._fail([], error)
         elif self._gathered:
             self._schedule()
         else:
             self._wake()
-            if ended.result() and not self._closed:
+            if not ended.exception() and ended.result() and not self._closed:
                 self._idle_timer = self._loop.call_later(self._idle_after / _TIDY_SHARE, self._idle)
 
 

@@ -14,6 +14,7 @@ connection of its own, which takes its many statements with it when it is closed
 folded in at the start, since only then can the length of the file be compared with what the database says.
 """
 
+import contextlib
 import os
 import sqlite3
 from collections.abc import Callable, Sequence
@@ -22,6 +23,7 @@ from typing import Any, Final, TypeVar, TypeVarTuple
 
 from broker.core.rows import BundleRow, StoredEntry, Transaction
 from broker.store import files, marks, migrations, schema
+from broker.store.ballast import Ballast
 from broker.store.checkpoints import LIMIT, Checkpoints
 from broker.store.errors import StoreCorrupt, StoreFull, StoreIOFailed, StoreMismatch, disk_free, mapped
 from broker.store.loaded import Loaded
@@ -56,6 +58,7 @@ class Store:
         self.commits = 0
         self._lock = lock
         self._log_limit = log_limit
+        self._ballast = Ballast(directory)
         self._failed: StoreError | None = None
         self._writer: sqlite3.Connection | None = None
         self._reader: sqlite3.Connection | None = None
@@ -298,8 +301,28 @@ class Store:
         return int(pages - free) * files.PAGE_BYTES
 
     def disk_free(self) -> int:
-        """Bytes that may still be written on the disk that holds the database."""
-        return self._guarded(lambda: disk_free(self.path.parent))
+        """Bytes that may still be written on the disk that holds the database; the ballast comes first."""
+        return self._guarded(lambda: max(disk_free(self.path.parent) - self._ballast.missing, 0))
+
+    def lay_ballast(self) -> None:
+        """Keep some space for later, if it is not kept already. Caller's duty: there is enough."""
+        self._ballast.lay()
+
+    def try_again(self) -> bool:
+        """After `StoreFull`: nothing of the last commit is kept, and there may be a further one.
+
+        Space is made with the ballast, and by copying the log. Returns whether there was a ballast.
+        """
+        if not self.full:
+            return False
+        self._failed = None
+        dropped = self._ballast.drop()
+        writer = self._writing()
+        with contextlib.suppress(sqlite3.Error):  # whatever is wrong, the next commit meets it again
+            if writer.in_transaction:
+                writer.execute("ROLLBACK")
+            writer.execute("PRAGMA wal_checkpoint(RESTART)").fetchall()
+        return dropped
 
     def untidy(self) -> bool:
         """Whether `tidy` would find something to do. Cheap."""

@@ -1,14 +1,17 @@
 """A disk that fills: a clear error, nothing acknowledged is lost, and after space is made it goes on."""
 
+import asyncio
 import os
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from broker.core.rows import CopyRow, Transaction
-from broker.store import Store, StoreFull
+from broker.store import GroupCommit, Store, StoreFull
+from broker.store.ballast import BALLAST
 
 BODY = b"x" * 20_000
 
@@ -62,6 +65,51 @@ def test_a_disk_that_fills(small_disk, make):
     last_store = Store.open(small_disk, tree="acme", node="store-1")
     check(last_store, last)
     last_store.close()
+
+
+def fill(ballast: Path) -> None:
+    """Another program leaves nothing."""
+    with suppress(OSError), ballast.open("ab", buffering=0) as file:
+        while True:
+            file.write(bytes(4096))
+
+
+async def test_a_commit_is_tried_again_until_there_is_space_and_nobody_hears_of_it_before(small_disk, make):
+    store = Store.open(small_disk, tree="acme", node="store-1")
+    full: list[object] = []
+    committer = GroupCommit(store, on_full=full.append)
+    await committer.commit(make(1, 3, BODY))
+    fill(small_disk / "ballast")
+    row, waiting = 1, []
+    while not full:
+        row += 3
+        waiting.append(asyncio.ensure_future(committer.commit(make(row, 3, BODY))))
+        await asyncio.sleep(0)
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(asyncio.shield(waiting[-1]), 0.1)
+    assert committer.failure is None
+    (small_disk / "ballast").unlink()
+    await asyncio.gather(*waiting)
+    check(store, row + 2)
+    await committer.close()
+    store.close()
+
+
+async def test_the_ballast_is_let_go_for_a_commit_and_laid_again(small_disk, make):
+    subprocess.run(["mount", "-o", "remount,size=8m", str(small_disk)], check=True)
+    store = Store.open(small_disk, tree="acme", node="store-1")
+    before = store.disk_free()
+    store.lay_ballast()
+    assert store.disk_free() == before
+    committer = GroupCommit(store)
+    fill(small_disk / "ballast")
+    await committer.commit(make(1, 30, BODY))
+    assert store.disk_free() == 0
+    (small_disk / "ballast").unlink()
+    store.lay_ballast()
+    assert (small_disk / "node.ballast").stat().st_size == BALLAST
+    await committer.close()
+    store.close()
 
 
 def test_a_start_on_a_full_disk_says_so(small_disk):
