@@ -60,6 +60,19 @@ def test_a_message_at_the_wrong_receiver_does_not_make_up_for_a_lost_one() -> No
     assert account.lost == 1
 
 
+def test_it_moves_with_every_message_that_is_taken_or_arrives() -> None:
+    made, _ = ledger()
+    seen = [made.moved]
+    made.confirm(ONE)
+    seen.append(made.moved)
+    made.handle("york", "m1", ONE.payload)
+    seen.append(made.moved)
+    made.handle("york", "m1", ONE.payload)
+    seen.append(made.moved)
+    made.handle("york", "m1", b"nonsense")
+    assert [*seen, made.moved] == [0, 1, 2, 3, 3]
+
+
 def test_what_nobody_sent_is_strange() -> None:
     made, _ = ledger()
     for payload in (b"nonsense", b"{}", b'{"id": "three"}', b"[1]"):

@@ -86,6 +86,11 @@ class Ledger:
         account.handled[receiver, identity] += 1
 
     @property
+    def moved(self) -> int:
+        """It grows with every message that is taken, and with every one that arrives."""
+        return sum(len(account.confirmed) + account.delivered + account.again for account in self.accounts)
+
+    @property
     def complete(self) -> bool:
         """Everything was taken, everything has arrived once, nothing else came."""
         return not self.strange and all(account.complete for account in self.accounts)

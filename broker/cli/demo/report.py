@@ -72,7 +72,7 @@ def _print_messages(report: Report, console: Console) -> None:
         made.add_row(row["what"], *map(str, figures))
     console.print(made)
     if report["total"]["not_sent"]:
-        console.print(f"{report['total']['not_sent']} messages were not taken by their node in time")
+        console.print(f"{report['total']['not_sent']} messages were not taken by their node")
     if report["total"]["given_again"]:
         console.print(f"{report['total']['given_again']} were given again, and known by their id")
 
