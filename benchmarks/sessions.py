@@ -1,4 +1,4 @@
-"""What a session's requests cost the node's core, by how many reply queues it has made and reads.
+"""The cost of a session's requests to the node's core, by how many reply queues it has made and reads.
 
 `python -m benchmarks.sessions`. CPU time of one thread, no disk and no HTTP: an empty transfer, one queue
 more made and subscribed to, and the longest step of closing the session: others have turns between steps.

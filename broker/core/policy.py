@@ -139,6 +139,9 @@ class Policy:
     def transient_ended(self, queue: str) -> None:
         """The session of a transient queue is over."""
 
+    def queue_destroyed(self, queue: str) -> None:
+        """An application makes an end of a queue."""
+
     def subscription_ended(self, subscription: str) -> None:
         """A durable subscription of that id is over."""
 
@@ -237,6 +240,7 @@ class Policies:
         self.local_route_changed: tuple[Callable[[Destination], None], ...] = ()
         self.interest_changed: tuple[Callable[[Destination], None], ...] = ()
         self.transient_ended: tuple[Callable[[str], None], ...] = ()
+        self.queue_destroyed: tuple[Callable[[str], None], ...] = ()
         self.subscription_ended: tuple[Callable[[str], None], ...] = ()
         self.abandoned: tuple[Callable[[Backlog], None], ...] = ()
         self.second_passed: tuple[Callable[[], None], ...] = ()

@@ -26,6 +26,8 @@ tree of nodes the other side is. There are two ways to use it.
      GET  /login/TOKEN                  bind this connection to a session
      GET  /create                       make a transient queue, which ends with the session; answers its name
      GET  /create/QUEUE                 make a persistent queue, or find it made; answers its name
+     GET  /destroy/QUEUE                delete a queue with all its messages
+     GET  /list/PREFIX                  names of the queues made here that begin so
      GET  /subscribe/QUEUE              read it
      GET  /transfer/ACK_TO/SECONDS      messages with ids above ACK_TO (-1: all), as JSON:
                                         {"messages": [[id, {"payload": ..., "correlation_id": ...,

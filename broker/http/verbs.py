@@ -41,6 +41,8 @@ STATUS: Final = {
 METHODS: Final = {
     "login": "GET",
     "create": "GET",
+    "destroy": "GET",
+    "list": "GET",
     "subscribe": "GET",
     "ack": "GET",
     "transfer": "GET",
@@ -61,13 +63,14 @@ _json = msgspec.json.Encoder()
 class Facts(NamedTuple):
     """What a request's headers say that matters here. `refused`: why it is answered with 403, or ''.
 
-    `here`: it comes from this very machine.
+    `here`: it comes from this very machine. `home`: a queue that it makes is to keep its messages here.
     """
 
     refused: str
     account: str
     secret: str
     here: bool
+    home: bool = False
 
 
 class VerbRequest(NamedTuple):
@@ -90,9 +93,11 @@ class VerbAnswer(NamedTuple):
 
 Reply = Callable[[VerbAnswer], None]
 EMPTY: Final = VerbAnswer()
+HOME: Final = "Sapwood-Home"
 NOTE: Final = "Sapwood-Note"
 """The header that tells apart what is 200 for the sake of deployed clients."""
 NOT_FOUND: Final = "NOT_FOUND: no such message waits for an acknowledgement of this session"
+NO_QUEUE: Final = "NOT_FOUND: this node has no such queue"
 FULL: Final = "TOO_MANY_UNACKNOWLEDGED: acknowledge messages, then there are more"
 
 
@@ -114,7 +119,8 @@ def facts_of(request: Any) -> Facts:
         refused = "this is not for web pages"
     elif is_rebound(request):
         refused = "the Host header names another machine: use localhost, or an address"
-    return Facts(refused, *credentials(request), is_here(request))
+    home = request.headers.get(HOME, "").strip().lower() == "yes"
+    return Facts(refused, *credentials(request), is_here(request), home)
 
 
 class Verbs:
@@ -127,6 +133,8 @@ class Verbs:
         self._verbs: dict[str, Callable[[HttpLine, VerbRequest, Reply], None]] = {
             "login": self._login,
             "create": self._create,
+            "destroy": self._destroy,
+            "list": self._list,
             "subscribe": self._subscribe,
             "ack": self._acknowledge,
             "transfer": self._transfer,
@@ -182,10 +190,25 @@ class Verbs:
         self._node.entrance.admit(line.caller(facts.account, facts.secret, near=facts.here), admitted)
 
     def _create(self, line: HttpLine, asked: VerbRequest, reply: Reply) -> None:
-        name = self._node.switch.create(line.connection, _queue(asked.parts))
+        name = self._node.switch.create(line.connection, _queue(asked.parts), asked.facts.home)
         answer = VerbAnswer(200, name.encode(), _TEXT)
         self._node.switch.when_committed(lambda: reply(answer))
         self._node.wake()
+
+    def _destroy(self, line: HttpLine, asked: VerbRequest, reply: Reply) -> None:
+        answer = EMPTY
+        try:
+            self._node.switch.destroy(line.connection, _queue(asked.parts))
+        except NotFound:
+            answer = VerbAnswer(note=NO_QUEUE)
+        self._node.switch.when_committed(lambda: reply(answer))
+        self._node.wake()
+
+    def _list(self, line: HttpLine, asked: VerbRequest, reply: Reply) -> None:
+        read = len(asked.parts) > 2 and asked.parts[1] == "alive"
+        prefix = "/".join(asked.parts[2 if read else 1 :])
+        names = self._node.switch.names(line.connection, prefix, read=read)
+        reply(VerbAnswer(200, _json.encode(names), _JSON))
 
     def _subscribe(self, line: HttpLine, asked: VerbRequest, reply: Reply) -> None:
         self._node.switch.subscribe(line.connection, _queue(asked.parts))
@@ -372,13 +395,17 @@ def _exactly(parts: list[str], form: str, count: int) -> list[str]:
 
 
 def _to(parts: list[str]) -> tuple[str, str, str]:
-    """Name, correlation id and reply queue of `/send/…`. Where names have bare slashes, the id is the first
-    part behind the name's first that is a number."""
+    """Name, correlation id and reply queue of `/send/…`. Where names have bare slashes, the id is the one
+    part behind the name's first that is a number. Raises `BadRequest` where several could be."""
     if len(parts) == 3:
         return parts[1], parts[2], ""
-    for place in range(2, len(parts)):
-        if parts[place].lstrip("-").isdigit():
-            return "/".join(parts[1:place]), parts[place], "/".join(parts[place + 1 :])
+    ids = [place for place in range(2, len(parts)) if parts[place].removeprefix("-").isdigit()]
+    if len(ids) > 1:
+        raise BadRequest(
+            "several parts may be the correlation id: write slashes in names as %2F, 6 as queue:6"
+        )
+    for place in ids:
+        return "/".join(parts[1:place]), parts[place], "/".join(parts[place + 1 :])
     raise BadRequest("expected /send/NAME/CORRELATION_ID or /send/NAME/CORRELATION_ID/REPLY_TO")
 
 

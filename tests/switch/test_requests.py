@@ -116,6 +116,57 @@ def test_names_with_slashes(here: Any) -> None:
     assert (message["payload"], message["correlation_id"]) == ("shortest", 7)
 
 
+@pytest.mark.parametrize("path", ["/send/amb/5/6", "/send/amb/5/b/6", "/send/amb/5/b/6/c", "/send/a/b/7/8"])
+def test_a_bare_name_that_may_be_another_is_refused(here: Any, path: str) -> None:
+    link = here.session("ambiguous")
+    link.read("amb")
+    answer = link.ask(path, b"x")
+    assert (answer.status, answer.text[:12]) == (400, "BAD_REQUEST:")
+    assert link.transfer(-1, 0) == []
+    assert link.well("/send/amb/5/queue:6", b"x") == ""
+    ((number, message),) = link.transfer(-1, 10)
+    assert (message["correlation_id"], message["reply_to"]) == (5, "queue:6")
+    link.ack(number)
+
+
+def test_queues_are_listed_by_prefix(here: Any) -> None:
+    link = here.session("lister")
+    for name in ("list%2Fb", "list%2Fa", "other-list"):
+        link.create(name)
+    link.subscribe("list%2Fb")
+    assert json.loads(link.well("/list/list/")) == ["list/a", "list/b"]
+    assert json.loads(link.well("/list/list%2Fb")) == ["list/b"]
+    assert json.loads(link.well("/list/alive/list")) == ["list/b"]
+    mailbox = link.create().partition("@")[0]
+    assert json.loads(link.well(f"/list/{mailbox}")) == [mailbox]
+    assert json.loads(here.session("another").well(f"/list/{mailbox}")) == []
+
+
+def test_a_queue_is_destroyed_by_who_may_make_it(here: Any) -> None:
+    link, other = here.session("destroyer"), here.session("bystander")
+    link.read("doomed")
+    link.send("doomed", b"lost with it")
+    assert link.ask("/destroy/doomed").status == 200
+    assert json.loads(link.well("/list/doomed")) == []
+    assert link.transfer(-1, 0) == []
+    again = link.ask("/destroy/doomed")
+    assert (again.status, again.note[:10]) == (200, "NOT_FOUND:")
+    link.read("doomed")
+    assert link.transfer(-1, 0) == []
+    mailbox = link.create()
+    assert other.ask(f"/destroy/{mailbox}").status == 403
+    assert link.ask(f"/destroy/{mailbox}").status == 200
+    assert json.loads(link.well("/list/transient")) == []
+
+
+@pytest.mark.parametrize(("header", "home"), [("Sapwood-Home: yes", True), ("Sapwood-Home: no", False)])
+def test_a_queue_may_be_made_at_home_here(here: Any, header: str, home: bool) -> None:
+    link = here.session("homely")
+    assert link.ask(f"/create/home-{home}", None, header).status == 200
+    (queue,) = [each for each in here.status()["queues"] if each["name"] == f"queue:home-{home}"]
+    assert queue["home"] is home
+
+
 def test_a_verb_with_a_query_is_none(here: Any) -> None:
     link = here.session("queries")
     for path in ("/create?x=1", "/login?token=1", "/transfer?", "/subscribe?queue=a/b"):

@@ -6,6 +6,7 @@ transient one is its session's, and goes with it. Both are bounded in number, an
 
 from base64 import urlsafe_b64encode
 from collections.abc import Callable
+from heapq import nsmallest
 from typing import Final
 
 from broker.core.custody.custody import Custody
@@ -20,6 +21,7 @@ from sapwood.protocol.names import queue_name
 
 _FRESH_BYTES: Final = 12
 MOST_QUEUES: Final = 100_000
+MOST_NAMES: Final = 10_000
 MOST_TRANSIENT: Final = 100_000
 
 
@@ -90,6 +92,33 @@ class LocalQueues:
         queue = self._custody.queue_for(destinations.queue(row.name))
         queue.created, queue.home = True, bool(row.home)
         self._made.add(row.name)
+
+    def deletable(self, session: Session, name: str) -> str:
+        """Whoever may make a queue may delete it; a transient one its own session alone."""
+        name = self.local_name(name)
+        if self.existing(name).owner not in ("", session.token):
+            raise SwitchError(f"REFUSED: the queue {name!r} is another session's")
+        if name not in session.transient:
+            session.rights.check_make(name)
+        return name
+
+    def names(self, session: Session, prefix: str, *, read: bool) -> list[str]:
+        """Names that begin so, in order, at most `MOST_NAMES`: of queues that the session may make itself."""
+        found = (*self._made, *session.transient)
+        named = [name for name in found if name.startswith(prefix)]
+        if read:
+            named = [name for name in named if self._custody.consumers.get(name)]
+        if session.rights.limited:
+            named = [name for name in named if self._may_make(session, name)]
+        return nsmallest(MOST_NAMES, named)
+
+    @staticmethod
+    def _may_make(session: Session, name: str) -> bool:
+        try:
+            session.rights.check_make(name)
+        except SwitchError:
+            return name in session.transient
+        return True
 
     def existing(self, name: str) -> Queue:
         """Raises `NotFound` for what nobody has made here."""

@@ -179,6 +179,16 @@ class Switch:
             session.rights.check_make(self.local_queues.local_name(name))
         return self.local_queues.create(session, name, home)
 
+    def destroy(self, connection: Connection, name: str) -> None:
+        """Delete a queue with all its messages; its readers end. Raises `NotFound`, or `SwitchError`."""
+        name = self.local_queues.deletable(self._session(connection), name)
+        for destroyed in self._policies.queue_destroyed:
+            destroyed(name)
+
+    def names(self, connection: Connection, prefix: str, *, read: bool) -> list[str]:
+        """The first queues made here whose names begin so, in order; `read`: only those with a consumer."""
+        return self.local_queues.names(self._session(connection), prefix, read=read)
+
     # --- reading
 
     def subscribe(self, connection: Connection, name: str, credit: int = maxsize) -> None:

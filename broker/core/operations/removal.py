@@ -158,6 +158,10 @@ class Removal(Policy):
         with suppress(NotFound):
             self._end(self.delete_queue(queue), "transient_ended")
 
+    def queue_destroyed(self, queue: str) -> None:
+        """An application deletes a queue: a part at a time, as a transient one ends."""
+        self._end(self.delete_queue(queue), "deleted")
+
     def end_orphans(self, queue: Queue) -> None:
         """A start has found entries in a queue that is none any more."""
         self._custody.forget(queue)

@@ -225,7 +225,7 @@ class Session:
 
     `ready`: queues that it fetches from, where messages wait that it did not ask for when they came.
 
-    Law: what a session does costs the same however many subscriptions it has.
+    Law: a request costs the same however many subscriptions its session has.
     """
 
     def __init__(self, token: str, rights: Rights = FULL) -> None:

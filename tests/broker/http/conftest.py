@@ -69,7 +69,7 @@ class FakeSwitch:
         self.tokens.pop(connection, None)
         self.closed.append(connection)
 
-    def create(self, connection: Connection, name: str) -> str:
+    def create(self, connection: Connection, name: str, home: bool = False) -> str:
         name = name or f"fresh{len(self.queues)}@here"
         self.queues.setdefault(name, [])
         return name

@@ -1,4 +1,4 @@
-"""What a session does costs the same with no subscription and with thousands: calls are counted, not time."""
+"""A session costs the same with no subscription and with thousands: calls are counted, not time."""
 
 import cProfile
 from collections.abc import Callable
