@@ -6,7 +6,7 @@ from typing import Final
 from broker.api.context import RunningNode
 from broker.api.errors import in_words
 from broker.api.operation import AT, AWAY, PAGE, Answer, Parameter, PlainCommand, operation
-from broker.api.pages import Cut, Key, page_at_once
+from broker.api.pages import Cut, Key, page_of
 from broker.cells.errors import CellError
 from broker.cells.paths import MOST_GATEWAYS
 from broker.cells.paths import PathHop as AskedHop
@@ -93,16 +93,15 @@ class Traceroute(Answer):
         ),
     ),
 )
-def cells(node: RunningNode, cut: Cut) -> Cells:
+async def cells(node: RunningNode, cut: Cut) -> Cells:
     """The node's own cells, and the queues that applications have here."""
     own = list(node.cells.cells)
-    places = [place for place in node.core.custody.queues.values() if _is_cell(place)]
-    listed: list[Queue | str] = [*own, *places]
+    listed: list[Queue | str] = [*own, *node.core.custody.queues.values()]
 
     def key(each: Queue | str) -> Key:
         return (0, own.index(each)) if isinstance(each, str) else (1, each.name)
 
-    page = page_at_once(listed, key, cut)
+    page = await page_of(listed, key, cut, lambda each: isinstance(each, str) or _is_cell(each))
     return Cells(
         node=node.name, cells=[_cell(node, each) for each in page.items], more=page.more, next=page.next
     )

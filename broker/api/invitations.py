@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Final
 
 from broker.api.context import RunningNode
 from broker.api.operation import GONE, PAGE, Parameter, operation
-from broker.api.pages import Cut, Key, page_at_once
+from broker.api.pages import Cut, Key, page_of
 from broker.core.errors import BadRequest, NotFound, SwitchError
 from broker.enrolment.errors import EnrolmentRefused
 from broker.enrolment.messages import Invite, Invited, Listed, ListedInvitation, ListedMember, Revoked
@@ -41,10 +41,10 @@ def _office(node: RunningNode) -> "Registry":
     PAGE,
     errors=_REFUSED,
 )
-def listed(node: RunningNode, cut: Cut) -> Listed:
+async def listed(node: RunningNode, cut: Cut) -> Listed:
     found = _office(node).listed()
     listed: list[ListedInvitation | ListedMember] = [*found.invitations, *found.members]
-    page = page_at_once(listed, _key, cut)
+    page = await page_of(listed, _key, cut)
     return Listed(
         invitations=[each for each in page.items if isinstance(each, ListedInvitation)],
         members=[each for each in page.items if isinstance(each, ListedMember)],

@@ -2,7 +2,7 @@
 
 from broker.api.context import RunningNode
 from broker.api.operation import AT, AWAY, PAGE, Answer, Parameter, PlainCommand, operation
-from broker.api.pages import Cut, page_at_once, page_of
+from broker.api.pages import Cut, page_of
 from broker.api.proofs import proof
 from broker.core.errors import NotFound
 from broker.core.links.neighbour import Neighbour
@@ -62,9 +62,9 @@ class Holds(Answer):
     errors=AWAY,
     commands=(PlainCommand("links", "List the links of a node.", ("links",)),),
 )
-def links(node: RunningNode, cut: Cut) -> Links:
+async def links(node: RunningNode, cut: Cut) -> Links:
     core = node.core
-    page = page_at_once(
+    page = await page_of(
         core.neighbours.values(),
         lambda each: (int(each.relation is not Relation.PARENT), each.name),
         cut,

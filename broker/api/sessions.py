@@ -1,6 +1,7 @@
 """Client sessions and what they want: sessions with their connections, consumers, subscriptions."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import islice
 from typing import Final, Literal
 
@@ -154,24 +155,25 @@ async def consumers(node: RunningNode, search: str, cut: Cut) -> Consumers:
     wanted = search.lower()
     page = await page_of(
         list(enumerate(_all(node))),
-        lambda found: (found[1].destination, found[1].session or "", found[0]),
+        lambda found: ((shown := found[1]()).destination, shown.session or "", found[0]),
         cut,
-        lambda found: wanted in found[1].destination.lower(),
+        lambda found: wanted in found[1]().destination.lower(),
     )
-    return Consumers(consumers=[each for _, each in page.items], more=page.more, next=page.next)
+    return Consumers(consumers=[each() for _, each in page.items], more=page.more, next=page.next)
 
 
-def _all(node: RunningNode) -> Iterator[Consumer]:
+def _all(node: RunningNode) -> Iterator[Callable[[], Consumer]]:
+    """Each is made when its turn comes: there may be very many."""
     core = node.core
     for session in core.switch.sessions.values():
         for reader in session.consumers:
             if reader.queues[0].destination is not None:
-                yield _reader(reader)
+                yield partial(_reader, reader)
     for subscription in core.topics.subscriptions.values():
-        yield _subscription(subscription)
+        yield partial(_subscription, subscription)
     for key in core.table.routes_of(LOCAL):
         if key.kind != Kind.DOMAIN and core.interests.is_recovering(key):
-            yield _nobody_yet(key)
+            yield partial(_nobody_yet, key)
 
 
 @operation(

@@ -7,7 +7,7 @@ import msgspec
 
 from broker.api.context import RunningNode
 from broker.api.operation import AWAY, NODE, PAGE, Answer, operation
-from broker.api.pages import Cut, page_at_once
+from broker.api.pages import Cut, page_of
 from broker.core.links.neighbour import Neighbour
 from sapwood.protocol.destinations import Kind
 
@@ -85,13 +85,10 @@ def by_name(neighbours: Iterable[Neighbour]) -> list[Neighbour]:
     return sorted(neighbours, key=lambda neighbour: neighbour.name)
 
 
-def here(node: RunningNode, cut: Cut) -> Tree:
-    """This node's place, with a page of its children.
-
-    Takes as long as it has routes: milliseconds for tens of thousands.
-    """
+async def here(node: RunningNode, cut: Cut) -> Tree:
+    """This node's place, with a page of its children."""
     core = node.core
-    page = page_at_once(core.context.children(), lambda child: (child.name,), cut)
+    page = await page_of(core.context.children(), lambda child: (child.name,), cut)
     room = _MOST_NAMES
     listed: list[TreeChild] = []
     for child in page.items:
@@ -117,9 +114,9 @@ def here(node: RunningNode, cut: Cut) -> Tree:
 
 
 @operation("GET", "/api/tree", "This node's place in the tree.", "tree", PAGE)
-def own(node: RunningNode, cut: Cut) -> Tree:
+async def own(node: RunningNode, cut: Cut) -> Tree:
     """This node's place."""
-    return here(node, cut)
+    return await here(node, cut)
 
 
 @operation(
@@ -131,9 +128,9 @@ def own(node: RunningNode, cut: Cut) -> Tree:
     remote="tree",
     errors=AWAY,
 )
-def place(node: RunningNode, cut: Cut) -> Tree:
+async def place(node: RunningNode, cut: Cut) -> Tree:
     """The place of the node that is asked."""
-    return here(node, cut)
+    return await here(node, cut)
 
 
 def _parent(node: RunningNode) -> TreeLink | None:

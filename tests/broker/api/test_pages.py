@@ -1,11 +1,16 @@
 """Long lists: every item once, in order, and others have their turn in between."""
 
 import asyncio
+from collections.abc import Awaitable
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+from broker.api import cells, pages, sessions
 from broker.api.pages import CHUNK, Cut, cursor, key_of, page_of
 from broker.core.errors import BadRequest
+from simulation.forest import Forest
 
 
 async def test_pages_hold_every_item_once_and_in_order() -> None:
@@ -63,3 +68,39 @@ def test_what_is_no_cursor_is_refused(text: str) -> None:
 async def test_a_cursor_of_another_order_is_refused() -> None:
     with pytest.raises(BadRequest, match="order"):
         await page_of([1, 2], lambda item: (item,), Cut(1, cursor(("a",))))
+
+
+async def turns_of(call: Awaitable[object]) -> int:
+    """How often others have their turn while this is made."""
+    turns, over = 0, False
+
+    async def other() -> None:
+        nonlocal turns
+        while not over:
+            turns += 1
+            await asyncio.sleep(0)
+
+    beside = asyncio.create_task(other())
+    await asyncio.sleep(0)
+    before = turns
+    await call
+    over = True
+    await beside
+    return turns - before
+
+
+async def test_no_list_of_what_others_make_many_is_made_in_one_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cells and consumers: others have a turn after every `CHUNK`, and each is shown once."""
+    monkeypatch.setattr(pages, "CHUNK", 20)
+    forest = Forest()
+    hq = forest.add("hq")
+    for number in range(100):
+        forest.consumer("hq", f"queue:q{number}", name=f"reader {number}")
+    forest.settle()
+    node = cast("Any", SimpleNamespace(core=hq.core, name="hq", cells=SimpleNamespace(cells={})))
+    assert await turns_of(cells.cells(node, Cut(1000))) >= 5
+    found = await cells.cells(node, Cut(1000))
+    assert len({each.name for each in found.cells}) == len(found.cells) >= 100
+    assert await turns_of(sessions.consumers(node, "", Cut(1000))) >= 5
+    shown = await sessions.consumers(node, "q1", Cut(5))
+    assert ([each.destination for each in shown.consumers][:2], shown.more) == (["queue:q1", "queue:q10"], 6)

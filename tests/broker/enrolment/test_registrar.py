@@ -281,7 +281,7 @@ async def test_invitations_and_then_members_are_listed_in_pages(desk) -> None:
     node = SimpleNamespace(access=SimpleNamespace(registry=desk.office))
     found, after = [], ""
     while True:
-        page = listed(node, Cut(2, after))
+        page = await listed(node, Cut(2, after))
         found.append([each.name for each in (*page.invitations, *page.members)])
         assert page.more == 8 - sum(map(len, found))
         if page.next is None:

@@ -372,9 +372,8 @@ async def test_a_child_of_another_version_is_understood(api: Any, york: Node) ->
         ]
         return told
 
-    york.running.cells.commands["tree"] = CellCommand(
-        lambda _asker, _arguments: later(here(york.running, Cut()))
-    )
+    tree = await here(york.running, Cut())
+    york.running.cells.commands["tree"] = CellCommand(lambda _asker, _arguments: later(tree))
     below = await api("GET /api/tree/york")
     assert (below["node"]["name"], below["parent"]["outbox"]) == ("york", 0)
     assert below["children"][0]["below"] == [{"name": "x", "live": True}]
