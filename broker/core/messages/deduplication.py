@@ -95,7 +95,7 @@ def _ones(bits: int) -> Iterator[int]:
 
 
 def _parts(bundle: bytes) -> tuple[bytes, int]:
-    """Who made it, and its number there."""
+    """Its maker, and its number there."""
     return bundle[:_MAKER] + bundle[_ID:], int.from_bytes(bundle[_MAKER:_ID], "big")
 
 

@@ -107,7 +107,7 @@ class Record(NamedTuple):
 
 
 def notes_of(messages: Sequence[Message], body: bytes) -> tuple[Note, ...]:
-    """What is worth a note. `body`: their encoding, joined."""
+    """The properties that are worth a note. `body`: their encoding, joined."""
     if len(messages) > _FEW and _all_bare([message.payload for message in messages], body):
         return ()
     found = []
@@ -419,5 +419,5 @@ class Trace:
 
 
 def _rest(entry: QueueEntry) -> Part:
-    """What of an entry is not dealt with."""
+    """The messages of an entry that are not dealt with."""
     return entry.stored.header, entry.all & ~entry.done, entry.open, None

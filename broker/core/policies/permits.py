@@ -164,7 +164,7 @@ class ChildPermits(Policy):
         return why
 
     def permit_of(self, child: str) -> Permit:
-        """What a child may do now, whether it is here or not."""
+        """The permit of a child by now, whether it is here or not."""
         own = self._set.get(child) or self._grant_of(child)
         above = [rules for told in self._told.values() for rules in told]
         return Permit([*([Rules(own)] if own else []), *above])
@@ -213,7 +213,7 @@ class ChildPermits(Policy):
         )
 
     def limits(self, name: str) -> Limits:
-        """What a neighbour may put into the table."""
+        """How much a neighbour may put into the table."""
         settings = self._context.settings
         routes = self._most_routes(name) or settings.max_routes
         limits = Limits(routes, settings.max_filter_length, settings.max_levels)

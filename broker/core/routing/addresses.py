@@ -210,7 +210,7 @@ class LogicalAddresses(Policy):
         self.questions.link_down(neighbour)
 
     def said(self, neighbour: Neighbour, event: events.Event) -> None:
-        """What a neighbour says about addresses."""
+        """A neighbour says something about addresses."""
         match event:
             case events.PeerAsks(keys):
                 self._asked(neighbour, keys)
