@@ -137,7 +137,7 @@ def _tell_end(watched: selectors.BaseSelector, key: selectors.SelectorKey) -> No
 
 
 def _become(order: dict[str, Any]) -> None:
-    """What a new process would be: nothing is open but its input and its log, and it heads a group."""
+    """Be like a new process: nothing is open but its input and its log, and it heads a group."""
     os.closerange(3, os.sysconf("SC_OPEN_MAX"))
     os.setpgid(0, 0)
     os.environ.clear()
