@@ -32,7 +32,7 @@ class SiteConsumer(PushConsumer):
         come: Callable[[ConsumerDelivery, list[BrokerDelivery]], None],
         now: Callable[[], float],
     ) -> None:
-        super().__init__(session, connection, 0, 0, queues)
+        super().__init__(session, connection, session.next_number(), 0, queues)
         self.come = come
         self.now = now
 

@@ -321,7 +321,7 @@ def test_only_what_nobody_has_dealt_with_is_told(forest: Forest) -> None:
     forest.settle()
     ask(producer, "queue:stock", b"a", b"b", b"c", reply_to="replies@hq")
     forest.settle()
-    reader = forest["hq"].core.switch.sessions["consumer"].consumers[0]
+    (reader,) = forest["hq"].core.switch.sessions["consumer"].consumers
     reader.credit = 0
     service.acknowledge(1)
     forest.settle()
