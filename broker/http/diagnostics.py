@@ -1,20 +1,21 @@
-"""`GET /`: what stands here. A browser that asks for HTML is sent to the dashboard, a program gets JSON."""
+"""`GET /`: the node's state. A browser that asks for HTML is sent to the dashboard, a program gets JSON."""
 
+import platform
 from typing import Any, Final
 
 import msgspec
 from aiohttp import web
 
+from broker.http.api.description import node_version
 from broker.http.guard import may_administrate
 from broker.http.ports import NodePort
 from broker.http.settings import HttpSettings
 
 _WHERE: Final = {"documentation": "/docs", "dashboard": "/dashboard", "status": "/api/status"}
-_FIGURES: Final = ("name", "tree", "role", "version", "start", "uptime_s", "sessions", "queues", "dead")
 
 
 class Diagnostics:
-    """Handler of `GET /`. Figures for whoever may see the status, the way on for everybody."""
+    """Handler of `GET /`. A dump for callers that may see the status; else where to look on."""
 
     def __init__(self, node: NodePort, settings: HttpSettings) -> None:
         self._node = node
@@ -25,14 +26,9 @@ class Diagnostics:
             return web.Response(status=302, headers={"Location": "/dashboard"})
         found: dict[str, Any] = {"node": "sapwood", "ready": self._node.ready, **_WHERE}
         if may_administrate(request, self._settings.token):
-            status = self._node.status()
-            found |= {name: _figure(status[name]) for name in _FIGURES if name in status}
+            found |= {"version": node_version(), "python": platform.python_version()}
+            found |= {"system": platform.platform(), **self._node.status()}
         return web.Response(body=msgspec.json.encode(found) + b"\n", content_type="application/json")
-
-
-def _figure(value: Any) -> Any:
-    """Of a list, how many there are."""
-    return len(value) if isinstance(value, (list, tuple, dict)) else value
 
 
 def _wants_html(accept: str) -> bool:

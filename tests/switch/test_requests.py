@@ -432,6 +432,11 @@ def test_diagnostics_for_programs_and_the_dashboard_for_browsers(here: Any) -> N
     link = here.link()
     found = json.loads(link.well("/"))
     assert (found["name"], found["documentation"], found["ready"]) == ("hq", "/docs", True)
+    link.login("dumped").create("in-the-dump")
+    found = json.loads(link.well("/"))
+    assert "queue:in-the-dump" in [queue["name"] for queue in found["queues"]]
+    assert found["dead"]["messages"] == here.status()["dead"]["messages"]
+    assert {"version", "python", "system", "children", "sessions", "counters"} <= set(found)
     browser = link.ask("/", None, "Accept: text/html,application/xhtml+xml,*/*;q=0.8", "Host: localhost")
     assert (browser.status, browser.headers["location"]) == (302, "/dashboard")
 

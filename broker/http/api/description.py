@@ -40,7 +40,7 @@ def describe(operations: Sequence[Operation]) -> dict[str, Any]:
         paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(operation, of)
     return {
         "openapi": "3.1.0",
-        "info": {"title": "Sapwood node", "version": _version(), "description": _TEXT},
+        "info": {"title": "Sapwood node", "version": node_version(), "description": _TEXT},
         "servers": [{"url": "/"}],
         "security": [{}, {"token": []}],
         "tags": [{"name": tag} for tag in dict.fromkeys(operation.tag for operation in operations)],
@@ -94,7 +94,7 @@ def _parameter(parameter: Parameter) -> dict[str, Any]:
     }
 
 
-def _version() -> str:
+def node_version() -> str:
     try:
         return version("sapwood-node")
     except PackageNotFoundError:
