@@ -1,4 +1,4 @@
-"""What the peer says with the frames that change nothing of the link: each is checked, and becomes an event.
+"""The frames that change nothing of the link: each is checked, and becomes an event.
 
 Raises `FrameError` or `SequenceError` for what a peer may not say; the link ends then.
 """

@@ -17,7 +17,7 @@ _MAX_DIGEST: Final = 64
 
 
 class Handshake:
-    """What the two ends of one link have shown each other. `hello`: our own.
+    """All that the two ends of one link have shown each other. `hello`: our own.
 
     `peer_packet`: the packet with the peer's hello, as it came. `secret`: of the link, None = none is
     required. `standing`: the child's own, which goes out with its proof.

@@ -12,7 +12,7 @@ enough, or takes it a part at a time.
 from bisect import insort
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from heapq import merge
 from operator import attrgetter
 from typing import Any, Protocol
@@ -24,7 +24,7 @@ from broker.core.messages.resting import Resting, RestingTotal
 from broker.core.messages.summaries import NEVER, SPOOLS, Summary, is_sparse, unpacked
 from broker.core.messages.tally import Tally
 from broker.core.rows import CopyRow
-from broker.core.settings import DEFAULT_POLICY
+from broker.core.settings import DEFAULT_POLICY, QueuePolicy
 from sapwood.protocol.bundles import Header, Message, encode_header, mask_bytes
 from sapwood.protocol.destinations import Destination, Kind
 
@@ -356,6 +356,7 @@ class Backlog:
             self.load(self.pages[0])
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Queue:
     """Where entries wait, in order. `waiting`: those with messages that nobody has.
 
@@ -370,63 +371,38 @@ class Queue:
     `spool`: where it counts, None = nowhere; `together`: bytes of entries with no spool of their own.
     """
 
-    __slots__ = (
-        "_paging",
-        "consumers",
-        "created",
-        "destination",
-        "held_back",
-        "home",
-        "idle_at",
-        "keeps",
-        "messages",
-        "name",
-        "next_hop",
-        "owner",
-        "policy",
-        "resting",
-        "senders",
-        "size",
-        "spool",
-        "swept",
-        "tally",
-        "targets",
-        "together",
-        "turn",
-        "unfollowed",
-        "waiting",
-        "wanted",
-        "ways",
-    )
+    name: str
+    destination: Destination | None
+    _paging: PageReader
+    keeps: bool = field(init=False)
+    waiting: Backlog = field(init=False)
+    resting: "Resting[QueueEntry]" = field(init=False)
+    messages: int = 0
+    size: int = 0
+    spool: Spool | None = Spool.UP
+    together: int = 0
+    consumers: list[Any] = field(default_factory=list)
+    turn: int = 0
+    idle_at: int = -1
+    next_hop: str = ""
+    ways: int = -1
+    targets: frozenset[str] = frozenset()
+    held_back: set[str] = field(default_factory=set)
+    senders: dict[str, int] = field(default_factory=dict)
+    created: bool = False
+    home: bool = False
+    policy: QueuePolicy = DEFAULT_POLICY
+    owner: str = ""
+    wanted: int = 0
+    swept: int = 0
+    unfollowed: int = 0
+    tally: Tally = field(default_factory=Tally)
 
-    def __init__(self, name: str, destination: Destination | None, paging: PageReader) -> None:
-        self.name = name
-        self.destination = destination
-        for_a_node = destination is not None and destination.kind == Kind.TOPIC
-        self.keeps = (destination is not None and not for_a_node) or name.startswith(SUBSCRIPTION)
-        self._paging = paging
-        self.waiting = Backlog(paging)
-        self.resting: Resting[QueueEntry] = Resting(paging.resting)
-        self.messages = 0
-        self.size = 0
-        self.spool: Spool | None = Spool.UP
-        self.together = 0
-        self.consumers: list[Any] = []
-        self.turn = 0
-        self.idle_at = -1
-        self.next_hop = ""
-        self.ways = -1
-        self.targets: frozenset[str] = frozenset()
-        self.held_back: set[str] = set()
-        self.senders: dict[str, int] = {}
-        self.created = False
-        self.home = False
-        self.policy = DEFAULT_POLICY
-        self.owner = ""
-        self.wanted = 0
-        self.swept = 0
-        self.unfollowed = 0
-        self.tally = Tally()
+    def __post_init__(self) -> None:
+        for_a_node = self.destination is not None and self.destination.kind == Kind.TOPIC
+        self.keeps = (self.destination is not None and not for_a_node) or self.name.startswith(SUBSCRIPTION)
+        self.waiting = Backlog(self._paging)
+        self.resting = Resting(self._paging.resting)
 
     def __repr__(self) -> str:
         return f"<Queue {self.name} messages={self.messages} readers={len(self.consumers)}>"

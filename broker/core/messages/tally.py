@@ -1,5 +1,6 @@
 """Tallies: what went through one queue, or over the links with one neighbour, and how fast."""
 
+from dataclasses import dataclass
 from typing import Final
 
 from broker.histogram import Histogram
@@ -27,35 +28,22 @@ def quantile_of(histogram: Histogram, share: float) -> float | None:
     return None
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Tally:
     """Counts and rates of one queue. `brought`: what was there at the start. Kept by `Custody`."""
 
-    __slots__ = (
-        "_recent_count",
-        "_recent_total",
-        "_seen_count",
-        "_seen_total",
-        "active",
-        "brought",
-        "entered",
-        "in_per_s",
-        "latency",
-        "out_per_s",
-        "seen_in",
-        "seen_out",
-    )
-
-    def __init__(self) -> None:
-        self.entered = 0
-        self.brought = 0
-        self.in_per_s = 0.0
-        self.out_per_s = 0.0
-        self.seen_in = 0
-        self.seen_out = 0
-        self.active = False
-        self.latency: Histogram | None = None
-        self._seen_count = 0
-        self._seen_total = self._recent_count = self._recent_total = 0.0
+    entered: int = 0
+    brought: int = 0
+    in_per_s: float = 0.0
+    out_per_s: float = 0.0
+    seen_in: int = 0
+    seen_out: int = 0
+    active: bool = False
+    latency: "Histogram | None" = None
+    _seen_count: int = 0
+    _seen_total: float = 0.0
+    _recent_count: float = 0.0
+    _recent_total: float = 0.0
 
     def __repr__(self) -> str:
         return f"<Tally entered={self.entered} in_per_s={self.in_per_s:.1f} out_per_s={self.out_per_s:.1f}>"

@@ -12,6 +12,7 @@ over all queues of the node: message i of a slice has id `first` + i.
 from bisect import bisect_right
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from itertools import count
 from typing import Final, NamedTuple
 
@@ -158,6 +159,7 @@ class Window:
         return self.limit - self.taken
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Connection:
     """One connection of a client. `send` takes frames for it, buffered, and never blocks.
 
@@ -168,43 +170,20 @@ class Connection:
     `window`: of the consumers that it gets from now on; None = each has its credit alone.
     """
 
-    __slots__ = (
-        "address",
-        "answered",
-        "bytes_in",
-        "bytes_out",
-        "end",
-        "heard",
-        "kind",
-        "messages_in",
-        "messages_out",
-        "rights",
-        "send",
-        "session",
-        "stream",
-        "window",
-    )
-
-    def __init__(
-        self,
-        send: Callable[[NodeFrame], None],
-        address: str,
-        kind: str = "stream",
-        rights: Rights | None = FULL,
-        end: Callable[[str], None] = lambda why: None,
-    ) -> None:
-        self.send = send
-        self.rights = rights
-        self.end = end
-        self.address = address
-        self.kind = kind
-        self.messages_in = self.messages_out = 0
-        self.bytes_in = self.bytes_out = 0
-        self.session: Session | None = None
-        self.stream: ProducerStream | None = None
-        self.window: Window | None = None
-        self.heard = 0.0
-        self.answered: dict[int, ConsumerDelivery] = {}
+    send: Callable[[NodeFrame], None]
+    address: str
+    kind: str = "stream"
+    rights: Rights | None = FULL
+    end: Callable[[str], None] = lambda why: None
+    messages_in: int = 0
+    messages_out: int = 0
+    bytes_in: int = 0
+    bytes_out: int = 0
+    session: "Session | None" = None
+    stream: ProducerStream | None = None
+    window: "Window | None" = None
+    heard: float = 0.0
+    answered: "dict[int, ConsumerDelivery]" = field(default_factory=dict)
 
     @property
     def consumers(self) -> "list[PushConsumer]":
