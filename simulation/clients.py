@@ -180,11 +180,12 @@ class SimulatedConsumer(SimulatedClient):
         *,
         credit: int = 1000,
         durable: str = "",
+        group: str = "",
         auto: bool = True,
     ) -> None:
         super().__init__(site, name)
         self.destination = parse(destination)
-        self.credit, self.durable, self.auto = credit, durable, auto
+        self.credit, self.durable, self.group, self.auto = credit, durable, group, auto
         self.receipts: list[Receipt] = []
         self.open: list[Receipt] = []
         self._known: set[bytes] = set()
@@ -193,7 +194,7 @@ class SimulatedConsumer(SimulatedClient):
         self.say(Login(VERSION, self.name))
         if self.destination.kind == "queue":
             self.say(Create(1, str(self.destination).removeprefix("queue:")))
-        self.say(Subscribe(2, 7, self.destination, self.credit, self.durable))
+        self.say(Subscribe(2, 7, self.destination, self.credit, self.durable, group=self.group))
 
     def arrived(self, frame: Any) -> None:
         super().arrived(frame)

@@ -19,7 +19,7 @@ from broker.core.neighbours.neighbourhood import Neighbourhood
 from broker.core.operations.removal import Removal
 from broker.core.operations.static_routing import StaticRouting
 from broker.core.routing.arrivals import Arrivals
-from broker.core.routing.topics import Subscription, Topics
+from broker.core.routing.topics import SHARED, Subscription, Topics
 from broker.core.rows import (
     ENDED,
     FORMER,
@@ -123,9 +123,9 @@ class Restoration:
                     forgotten(gone)
         for seen in sorted(loaded.rows(SeenRow), key=lambda row: row.at):
             self._arrivals.seen.restore(seen)
+        self._subscriptions(loaded)
         for client in loaded.rows(ClientRow):
             self._kept_sessions.restore_row(client)
-        self._subscriptions(loaded)
         self._entries(loaded)
 
     def _neighbours(self, loaded: Rows, ended: bytes | None) -> None:
@@ -167,16 +167,19 @@ class Restoration:
             key = Destination(Kind.TOPIC, subscription.pattern)
             if subscription.name:
                 self._interests.add(key, subscription.id, _RECOVERED, clock.now)
-            else:
+            if not subscription.name or SHARED in subscription.session:
                 plain.append(subscription)
 
         def give_up() -> None:
             for subscription in plain:
                 if (
-                    not subscription.attached
+                    not (subscription.attached or subscription.lasts)
                     and self._topics.subscriptions.get(subscription.id) is subscription
                 ):
-                    self._topics.end(subscription)
+                    if subscription.name:
+                        self._switch.end_subscription(subscription)
+                    else:
+                        self._topics.end(subscription)
 
         clock.after(self._context.settings.reattach_time, give_up)
 

@@ -11,8 +11,9 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from broker.core.clients.kept_sessions import READS, KeptSession
+from broker.core.clients.kept_sessions import READS, SHARES, KeptSession
 from broker.core.messages.queue import Queue
+from broker.core.routing.topics import SHARED
 from broker.core.sessions.sessions import Connection
 from broker.mqtt import packets
 from broker.mqtt.aliases import GivenAliases
@@ -36,16 +37,18 @@ from sapwood.protocol.session_frames import (
     Subscribe,
     Unsubscribe,
 )
-from treeconnector.patterns import from_mqtt, to_mqtt
+from treeconnector.patterns import from_mqtt, has_wildcard, to_mqtt
 
 _log = logging.getLogger("sapwood.mqtt")
 _CREDIT: Final = 100
 _MAX_NAME: Final = 255
+_SHARE: Final = "$share/"
 _NEVER: Final = 0x20
 
 
 class _Reading(NamedTuple):
-    """A filter that is read. `durable`: its subscription's name, '' = it ends with the connection.
+    """A filter that is read. `durable`: its subscription's name, '' = it ends with the connection. `group`:
+    who shares it, '' = nobody.
 
     `options`: as in SUBSCRIBE, with the QoS that is granted; `identifier`: 0 = none.
     """
@@ -54,6 +57,7 @@ class _Reading(NamedTuple):
     options: int
     identifier: int
     durable: str
+    group: str = ""
 
 
 class _KeptReading(NamedTuple):
@@ -105,6 +109,10 @@ class MqttReading:
             reading = msgspec.msgpack.decode(kept.values[name], type=_KeptReading)
             wanted = _Reading(0, reading.options, reading.identifier, found.name)
             self._read(reading.spelled, topic(found.pattern), wanted, greeted=False)
+        shared = [value for name, value in kept.values.items() if name.startswith(SHARES)]
+        for value in shared:
+            reading = msgspec.msgpack.decode(value, type=_KeptReading)
+            self.subscribe(reading.spelled, reading.options, reading.identifier)
 
     @staticmethod
     def adopt(kept: KeptSession, older: Mapping[str, str]) -> None:
@@ -116,32 +124,40 @@ class MqttReading:
     def subscribe(self, spelled: str, options: int, identifier: int) -> int:
         """The answer of SUBACK to a filter: the QoS that it is given with, or why it is refused."""
         try:
-            destination = self._destination(spelled)
+            destination, group = self._destination(spelled)
         except (PatternError, InvalidName, PacketError) as error:
             _log.info("! MQTT client %r may not read %r: %s", self._client.client_id, spelled[:80], error)
             return Reason.WRONG_FILTER
-        if destination.kind == Kind.QUEUE:
+        is_shared = spelled.startswith(_SHARE)
+        if is_shared:
             if options & packets.NO_LOCAL:
                 raise PacketError("a shared subscription with No Local", Reason.PROTOCOL_ERROR)
             options = options & ~packets.QOS | min(options & packets.QOS, 1)
-        durable = "" if self._kept is None or destination.kind == Kind.QUEUE else _name(spelled)
-        wanted = _Reading(0, options, identifier, durable)
+        lasts = bool(group) or (self._kept is not None and destination.kind == Kind.TOPIC)
+        durable = _name(destination.name) if lasts else ""
+        wanted = _Reading(0, options, identifier, durable, group)
         known = self._filters.get(spelled)
         if known is not None:
             self._read_otherwise(spelled, wanted._replace(number=known.number))
-        elif not self._read(spelled, destination, wanted, greeted=options & packets.HANDLING != _NEVER):
+        elif not self._read(
+            spelled, destination, wanted, greeted=not is_shared and options & packets.HANDLING != _NEVER
+        ):
             return of_error(self._client.failure)
         return options & packets.QOS
 
-    def _destination(self, spelled: str) -> Destination:
-        """`$share/GROUP/` and the prefix of queues is a queue; every other filter is one of topics."""
-        if not spelled.startswith("$share/"):
-            return topic(from_mqtt(spelled))
+    def _destination(self, spelled: str) -> tuple[Destination, str]:
+        """`$share/GROUP/` and the prefix of queues is a queue, which has no groups; every other filter is one
+        of topics, with its group.
+        """
+        if not spelled.startswith(_SHARE):
+            return topic(from_mqtt(spelled)), ""
+        group, _, rest = spelled.removeprefix(_SHARE).partition("/")
+        if not group or has_wildcard(group) or not rest:
+            raise PacketError("a shared subscription is $share/GROUP/FILTER, and its group has no wildcard")
         prefix = self._client.names.prefix
-        rest = spelled.split("/", 2)[-1]
-        if not rest.startswith(prefix):
-            raise PacketError(f"a shared subscription reads a queue: $share/GROUP/{prefix}NAME")
-        return queue(queue_name(rest.removeprefix(prefix)))
+        if rest.startswith(prefix):
+            return queue(queue_name(rest.removeprefix(prefix))), ""
+        return topic(from_mqtt(rest)), group
 
     def _read(self, spelled: str, destination: Destination, wanted: _Reading, *, greeted: bool) -> bool:
         self._count += 1
@@ -152,7 +168,8 @@ class MqttReading:
             frames.append(Create(self._client.new_request(), destination.name))
         own = not reading.options & packets.NO_LOCAL
         request = self._client.new_request()
-        frames.append(Subscribe(request, reading.number, destination, _CREDIT, reading.durable, own, greeted))
+        name, group = reading.durable, reading.group
+        frames.append(Subscribe(request, reading.number, destination, _CREDIT, name, own, greeted, group))
         if self._client.ask(*frames):
             self._keep(spelled, reading)
             return True
@@ -163,7 +180,7 @@ class MqttReading:
         """Subscribed to again: nothing that waits is lost, and the retained messages may come again."""
         self._filters[spelled] = self._numbers[reading.number] = reading
         self._keep(spelled, reading)
-        if spelled.startswith("$share/"):
+        if spelled.startswith(_SHARE):
             return
         topics, session = self._client.core.topics, self._client.session
         found = topics.find(session, reading.durable, spelled)
@@ -175,7 +192,14 @@ class MqttReading:
     def _keep(self, spelled: str, reading: _Reading) -> None:
         if self._kept is not None and reading.durable:
             value = msgspec.msgpack.encode(_KeptReading(spelled, reading.options, reading.identifier))
-            self._kept.put(READS + reading.durable, value)
+            self._kept.put(self._kept_as(reading), value)
+
+    def _kept_as(self, reading: _Reading) -> str:
+        """The name of the value that is kept of it."""
+        if not reading.group:
+            return READS + reading.durable
+        rights = self._client.connection.rights
+        return f"{SHARES}{rights.space if rights else ''}{SHARED}{reading.group}\n{reading.durable}"
 
     def unsubscribe(self, spelled: str) -> int:
         """End it, also if it is durable: the answer of UNSUBACK."""
@@ -183,11 +207,11 @@ class MqttReading:
         if reading is None:
             return Reason.NO_SUBSCRIPTION
         del self._numbers[reading.number]
+        if reading.durable and self._kept is not None:
+            self._kept.drop(self._kept_as(reading))
         self._client.ask(Unsubscribe(self._client.new_request(), reading.number))
-        if reading.durable:
+        if reading.durable and not reading.group:
             self._client.ask(EndSubscription(self._client.new_request(), reading.durable))
-            if self._kept is not None:
-                self._kept.drop(READS + reading.durable)
         return Reason.SUCCESS
 
     # --- messages

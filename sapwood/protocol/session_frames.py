@@ -54,7 +54,8 @@ class Subscribe(SessionFrame, frozen=True, tag=3):
 
     `durable`: (topics) the subscription outlives the session. `subscription` is chosen by the client and
     comes back in Deliver. `own`: (topics) it is given what its own session sends, too. `retained`: (topics) a
-    new subscription is given the retained messages that match.
+    new subscription is given the retained messages that match. `group`: (topics, with `durable`) the readers
+    of one group, pattern and account at a node share the messages; it lasts as long as one of them.
     """
 
     request: int
@@ -64,6 +65,7 @@ class Subscribe(SessionFrame, frozen=True, tag=3):
     durable: str = ""
     own: bool = True
     retained: bool = True
+    group: str = ""
 
 
 class Unsubscribe(SessionFrame, frozen=True, tag=4):

@@ -415,6 +415,71 @@ def test_mqtt5_3_9_3_and_3_11_3_each_filter_has_its_reason(door: DoorNode) -> No
         assert wire.expect(UNSUBACK).body == b"\x00\x05\x00\x00\x11"
 
 
+# --- 4.8.2 shared subscriptions
+
+
+def test_mqtt5_4_8_2_a_message_goes_to_one_of_a_group_and_to_each_group(door: DoorNode) -> None:
+    """The retained message goes to none of them."""
+    topic = fresh("t")
+    with connected(door) as one, connected(door) as two, connected(door) as other, connected(door) as office:
+        published(office, topic, b"kept", retain=True)
+        for wire, group in ((one, "g"), (two, "g"), (other, "h")):
+            assert wire.subscribe((f"$share/{group}/{topic}", 2)) == b"\x01"
+        for number in range(6):
+            published(office, topic, b"%d" % number)
+        every = [other.given().payload for _ in range(6)]
+        assert every == [b"%d" % number for number in range(6)]
+        other.silent()
+        found = sorted(wire.given().payload for wire in (one, two, one, two, one, two))
+        assert found == every
+        one.silent()
+        two.silent()
+
+
+def test_mqtt5_4_8_2_what_one_of_a_group_leaves_goes_to_the_others(door: DoorNode) -> None:
+    topic = fresh("t")
+    with connected(door) as stays, connected(door) as office:
+        leaves = connected(door)
+        leaves.subscribe((f"$share/g/{topic}", 1))
+        for number in range(3):
+            published(office, topic, b"%d" % number)
+            leaves.given()
+        stays.subscribe((f"$share/g/{topic}", 1))
+        leaves.break_off()
+        assert [stays.given().payload for _ in range(3)] == [b"0", b"1", b"2"]
+
+
+@pytest.mark.parametrize("filters", ["$share/g", "$share//t", "$share/+/t", "$share/g/", "$share/g/a#"])
+def test_mqtt5_4_8_2_a_shared_filter_that_is_none_is_refused(door: DoorNode, filters: str) -> None:
+    with connected(door) as wire:
+        assert wire.subscribe((filters, 1)) == b"\x8f"
+
+
+def test_mqtt5_4_8_2_no_local_on_a_shared_filter_of_topics_is_a_protocol_error(door: DoorNode) -> None:
+    with connected(door) as wire:
+        wire.say(packet(SUBSCRIBE, b"\x00\x01\x00" + text("$share/g/t") + b"\x05", 2))
+        assert wire.told() == 0x82
+
+
+def test_mqtt5_4_8_2_a_group_lasts_as_long_as_its_sessions_also_over_a_kill(tmp_path: Path) -> None:
+    with door_node(tmp_path) as door:
+        with connected(door, "till", said=FOR_EVER) as wire, connected(door) as passing:
+            wire.subscribe(("$share/g/t/#", 1))
+            passing.subscribe(("$share/g/t/#", 1), ("$share/h/t/#", 1))
+        with connected(door) as office:
+            published(office, "t/1", b"before")
+        door.restart_after_kill()
+        with connected(door) as office:
+            published(office, "t/1", b"after")
+        with connected(door, "till", clean=False, said=FOR_EVER) as wire:
+            assert [wire.given().payload for _ in range(2)] == [b"before", b"after"]
+            wire.say(packet(UNSUBSCRIBE, b"\x00\x05\x00" + text("$share/g/t/#"), 2))
+            assert wire.expect(UNSUBACK).body == b"\x00\x05\x00\x00"
+            published(wire, "t/1", b"nobody's")
+            wire.silent()
+            assert "t/#" not in str(door.ask("status")["subscriptions"])
+
+
 # --- 4.3.3 QoS 2 and its reasons
 
 

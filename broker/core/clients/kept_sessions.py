@@ -18,13 +18,15 @@ from broker.core.clock import PART
 from broker.core.context import Context
 from broker.core.errors import Busy
 from broker.core.policy import Policy
-from broker.core.routing.topics import Topics, space_of
+from broker.core.routing.topics import Subscription, Topics, space_of
 from broker.core.rows import ClientRow
 from sapwood.protocol import bundles
 from sapwood.protocol.destinations import parse
 from sapwood.protocol.errors import SapwoodError
 
 READS: Final = "reads "
+SHARES: Final = "shares "
+"""Begins the names of values of shared subscriptions; behind it whose they are, a line's end, their name."""
 _WILL: Final = "will"
 NEVER: Final = 0xFFFF_FFFF
 """As `expires_in`: no end of its own."""
@@ -59,9 +61,10 @@ class _Use:
 class KeptSession:
     """One session. `left`: since when it has no connection, in running time; 0.0 = it has one."""
 
-    __slots__ = ("_context", "_use", "expires_in", "left", "token", "values")
+    __slots__ = ("_context", "_topics", "_use", "expires_in", "left", "token", "values")
 
-    def __init__(self, token: str, context: Context, use: _Use) -> None:
+    def __init__(self, token: str, context: Context, use: _Use, topics: Topics) -> None:
+        self._topics = topics
         self.token = token
         self.expires_in = NEVER
         self.left = 0.0
@@ -85,6 +88,8 @@ class KeptSession:
     def restore(self, name: str, value: bytes) -> None:
         """A value that is on disk already."""
         before = self.values.get(name)
+        if before is None and (shared := self._shared(name)) is not None:
+            shared.holders += 1
         self._use.count += before is None
         self._use.size += len(value) - len(before or b"")
         self.values[name] = value
@@ -96,6 +101,18 @@ class KeptSession:
             self._use.count -= 1
             self._use.size -= len(value)
             self._context.custody.transaction.delete(ClientRow, (self.token, name))
+            if (shared := self._shared(name)) is not None:
+                shared.holders = max(shared.holders - 1, 0)
+                if not (shared.attached or shared.lasts):
+                    for ended in self._context.policies.subscription_ended:
+                        ended(shared.id)
+
+    def _shared(self, name: str) -> Subscription | None:
+        """The shared subscription of which a value is."""
+        if not name.startswith(SHARES):
+            return None
+        owner, _, durable = name.removeprefix(SHARES).partition("\n")
+        return self._topics.durable(owner, durable)
 
     def record(self) -> None:
         """Keep on disk how long it is kept, and since when."""
@@ -141,7 +158,7 @@ class KeptSessions(Policy):
         return session
 
     def _add(self, token: str) -> KeptSession:
-        session = self._sessions[token] = KeptSession(token, self._context, self._use)
+        session = self._sessions[token] = KeptSession(token, self._context, self._use, self._topics)
         for space in {_ALL, space_of(token)}:
             self._of[space] += 1
         return session

@@ -24,7 +24,7 @@ from broker.core.messages.queue import Queue
 from broker.core.messages.queue_names import TRANSIENT
 from broker.core.routing.admission import MessageAdmission
 from broker.core.routing.forwarding import Forwarder
-from broker.core.routing.topics import Subscription, Topics
+from broker.core.routing.topics import SHARED, Subscription, Topics
 from broker.core.sessions.mail import Waiter
 from broker.core.sessions.sessions import (
     Connection,
@@ -215,7 +215,10 @@ class Switch:
 
     def _read_topic(self, consumer: PushConsumer, frame: Subscribe) -> None:
         session, name, pattern = consumer.session, frame.durable, frame.destination.name
-        before = self._topics.find(session.token, name, self._filter(pattern))
+        if frame.group and not (name and frame.group.isprintable() and len(frame.group) <= _MAX_TOKEN):
+            raise BadRequest(f"a group has a durable name, and at most {_MAX_TOKEN} printable characters")
+        owner = f"{session.rights.space}{SHARED}{frame.group}" if frame.group else session.token
+        before = self._topics.find(owner, name, self._filter(pattern))
         if before is not None and before.pattern != pattern:
             if before.queue.consumers:
                 raise BadRequest(
@@ -224,8 +227,8 @@ class Switch:
             self.end_subscription(before)
             before = None
         if name and before is None:
-            self._topics.check_room(session.token)
-        subscription, new = self._topics.subscribe(session.token, name, pattern)
+            self._topics.check_room(owner)
+        subscription, new = self._topics.subscribe(owner, name, pattern)
         subscription.attached, subscription.deaf = True, not frame.own
         if consumer.connection is not None:
             consumer.connection.send(Done(frame.request))
@@ -299,7 +302,7 @@ class Switch:
 
     def _detach_topic(self, subscription: Subscription) -> None:
         subscription.attached = bool(subscription.queue.consumers)
-        if not subscription.name and not subscription.attached:
+        if not (subscription.lasts or subscription.attached):
             self.end_subscription(subscription)
 
     def _end_durable(self, session: Session, name: str) -> None:

@@ -33,16 +33,19 @@ from treeconnector.trie import PatternTrie
 MOST_DURABLE: Final = 100_000
 MOST_DURABLE_OF_ONE: Final = 10_000
 _ALL: Final = ""
+SHARED: Final = "\x1fshared "
+"""In what stands for the session of a shared subscription, which no session's name can hold."""
 _SPACE: Final = re.compile("[^/:]*[/:]")
 
 
 class Subscription:
     """A session's interest in a topic pattern; entries for it wait in its place. `name`: '' = not durable.
 
-    `deaf`: it is not given what its own session sends. `pattern`: '' = it has several.
+    `deaf`: it is not given what its own session sends. `pattern`: '' = it has several. `holders`: kept
+    sessions that have part in it, where it is shared.
     """
 
-    __slots__ = ("attached", "deaf", "id", "name", "pattern", "queue", "seen", "session")
+    __slots__ = ("attached", "deaf", "holders", "id", "name", "pattern", "queue", "seen", "session")
 
     def __init__(self, session: str, name: str, pattern: str, queue: Queue, seen: float) -> None:
         self.id = queue.name.removeprefix(SUBSCRIPTION)
@@ -53,9 +56,15 @@ class Subscription:
         self.seen = seen
         self.attached = False
         self.deaf = False
+        self.holders = 0
 
     def __repr__(self) -> str:
         return f"<Subscription {self.id} to {self.pattern} messages={self.queue.messages}>"
+
+    @property
+    def lasts(self) -> bool:
+        """Does it go on while nobody reads it? A shared one as long as a session that is kept has it."""
+        return bool(self.name) and (bool(self.holders) or SHARED not in self.session)
 
     def row(self) -> SubscriptionRow:
         return SubscriptionRow(self.id, f"{self.session}\n{self.name}", self.pattern, int(self.seen * 1000))

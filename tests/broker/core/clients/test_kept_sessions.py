@@ -3,7 +3,7 @@
 import pytest
 
 from broker.core.clients import kept_sessions
-from broker.core.clients.kept_sessions import NEVER, READS
+from broker.core.clients.kept_sessions import NEVER, READS, SHARES
 from broker.core.errors import Busy
 from simulation.forest import Forest
 from simulation.site import Site
@@ -109,3 +109,25 @@ def test_what_is_kept_of_sessions_is_bounded(
         one.put("b", b"")
     other.drop("b")
     one.put("b", b"")
+
+
+def test_a_shared_subscription_lasts_as_long_as_a_session_that_has_it(forest: Forest, hq: Site) -> None:
+    """Its readers share it by their group, whatever their sessions; each account has groups of its own."""
+    one = forest.consumer("hq", "topic:prices/#", durable="p", group="g")
+    two = forest.consumer("hq", "topic:prices/#", "another", durable="p", group="g")
+    producer = forest.producer("hq")
+    forest.settle()
+    (shared,) = hq.core.topics.subscriptions.values()
+    hq.core.kept_sessions.keep("mqtt/till", NEVER).put(f"{SHARES}{shared.session}\np", b"")
+    for number in range(4):
+        producer.send("topic:prices/1", b"%d" % number)
+        forest.settle()
+    assert sorted(one.payloads + two.payloads) == [b"0", b"1", b"2", b"3"]
+    for reader in (one, two):
+        reader.disconnect()
+    crash(forest, hq)
+    forest.settle(70)
+    (shared,) = hq.core.topics.subscriptions.values()
+    assert (shared.name, shared.holders, shared.attached) == ("p", 1, False)
+    hq.core.kept_sessions.end("mqtt/till")
+    assert not hq.core.topics.subscriptions
