@@ -382,9 +382,9 @@ class Topics:
                 self.copy_to(neighbour, self._store(header, body), "")
 
     def greet_mesh(self, neighbour: Neighbour) -> None:
-        """A node is new in the mesh: it keeps all retained messages, as the others do."""
+        """A node is new in the mesh: it keeps all retained messages, as the others do. No reader asked."""
         for header, body in self.retained.matching("#"):
-            self.copy_to(neighbour, self._store(header, body), "")
+            self.copy_to(neighbour, self._custody.store(header, body, self._context.clock.now), "")
 
     def _greets(self, child: Neighbour, destination: Destination) -> bool:
         """Of the nodes of a mesh one greets their child: which one depends on the topic."""
