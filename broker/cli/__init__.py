@@ -13,6 +13,7 @@ configuration.
 | `app` | the names, options and help of all commands |
 | `check` | `sapwood node check`: everything that would keep a node from running here, found before it runs |
 | `check_neighbours` | what `sapwood node check` says of the nodes that this one dials: its parent |
+| `completion` | `sapwood completion`: what a shell evaluates, and answers to what it asks then |
 | `configuration` | `sapwood config fleet` and `config schema`: a whole chain's files from one table |
 | `demo` | the demo: a small chain of real node processes, with real damage, counted at the receivers |
 | `enrol` | `sapwood invite` and `sapwood join`: what is asked, and what people are told |

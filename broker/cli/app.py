@@ -26,6 +26,7 @@ app = typer.Typer(
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 node_app = typer.Typer(
     help="Run, check and look after the node of this site.", no_args_is_help=True, rich_markup_mode=None
@@ -47,7 +48,7 @@ def _version(wanted: bool) -> None:
     if wanted:
         from importlib.metadata import version
 
-        typer.echo(f"sapwood {version('sapwood')}")
+        typer.echo(f"sapwood {version('sapwood-node')}")
         raise typer.Exit
 
 
@@ -320,6 +321,20 @@ def simulate(
     if soak:
         raise typer.Exit(run_soak(seed, soak, trial, out, as_json=json))
     raise typer.Exit(run_simulation(deployment, workload, hours, out, seed, as_json=json))
+
+
+@app.command()
+def completion(
+    shell: Annotated[str, typer.Argument(metavar="SHELL", help="bash, zsh or fish")],
+    json: Json = False,
+) -> None:
+    """Print a shell's completion of this program. For bash: eval "$(sapwood completion bash)".
+
+    zsh is told the same way, fish with `sapwood completion fish | source`.
+    """
+    from broker.cli.completion import print_completion
+
+    print_completion(shell, as_json=json)
 
 
 @app.command(

@@ -4,6 +4,7 @@ A node is run without the machinery of the command line: what that loads would s
 (11 MB), and costs a fifth of the CPU of a start.
 """
 
+import os
 import sys
 from pathlib import Path
 
@@ -35,4 +36,8 @@ def _do(arguments: list[str]) -> None:
         case _:
             from broker.cli.app import app
 
-            app()
+            if "_SAPWOOD_COMPLETE" in os.environ:
+                from broker.cli.completion import answer_shells
+
+                answer_shells()
+            app(prog_name="sapwood")

@@ -5,7 +5,7 @@ from typing import Any, Final
 from typer.core import TyperGroup
 
 SECTIONS: Final = {
-    "To begin": ("demo", "node", "config", "account", "invite", "join"),
+    "To begin": ("demo", "node", "config", "account", "invite", "join", "completion"),
     "Applications": ("send", "receive", "subscription", "idl"),
     "What a node does": (
         "status",

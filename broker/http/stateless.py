@@ -4,7 +4,7 @@ Law: a publish is answered when the message is on disk, an acknowledgement when 
 messages: each lease is a session of its own, which ends with its last message, when its time is over, or when
 whoever asked has gone before the answer; what is not acknowledged by then is given again, and marked so.
 
-Who asks proves it as for any session: an account, the session secret, a certificate, this very machine where
+A caller proves it as for any session: an account, the session secret, a certificate, this very machine where
 nothing is configured; or, for programs and the node's own pages, the token of the administration.
 """
 
@@ -60,7 +60,7 @@ class Lease:
         self._timer = asyncio.get_running_loop().call_later(seconds, self.end)
 
     async def fetch(self, line: HttpLine, wait: float) -> list[Fetched]:
-        """What there is; where there is nothing, as soon as there is, for `wait` seconds at most."""
+        """Messages that are there; where there are none, as soon as there is, for `wait` seconds at most."""
         loop, switch = asyncio.get_running_loop(), self._node.switch
         end = loop.time() + wait
         while not (found := switch.transfer(self.connection, -1)) and loop.time() < end and not line.gone:

@@ -71,6 +71,7 @@ COMMANDS = [
         "dead delete",
         "subscription",
         "subscription end",
+        "completion",
     )
 ]
 

@@ -104,6 +104,10 @@ async def test_an_application_with_the_client_alone_speaks_with_a_node_from_the_
 ) -> None:
     node = installed(list(wheels.values()), tmp_path / "node")
     application = installed([wheels["client"]], tmp_path / "application")
+    told = subprocess.run(
+        [node.with_name("sapwood"), "--version"], capture_output=True, text=True, check=True
+    )
+    assert told.stdout.split() == ["sapwood", wheels["node"].name.split("-")[1]]
     network.add("hq")
     log = (tmp_path / "node.log").open("wb")
     program = [str(node.with_name("sapwood")), "node", "run", str(network.nodes["hq"].file)]
