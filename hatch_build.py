@@ -1,8 +1,9 @@
 """The node's wheel, made in a checkout, takes the client library that stands beside it.
 
 `sapwood-node` depends on `sapwood-client` of its own version. In a checkout that version may be nowhere else
-than here, so `pip install .` is told where. A release is made by way of an sdist, as `python -m build` does
-it; there is no `client` in it, so its wheel names the version alone. An editable install names both,
+than here, so `pip install .` is told where, and no version: beside an address pip asks its index for the
+version all the same. A release is made by way of an sdist, as `python -m build` does it; there is no `client`
+in it, so its wheel names the version alone. An editable install names both,
 `pip install -e ./client -e .`: a copy of the client would hide what is edited here.
 """
 
@@ -13,10 +14,12 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 
 class TakeClientOfCheckout(BuildHookInterface[Any]):
-    """Adds where the client library is."""
+    """Says where the client library is."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """`version` is "standard" or "editable"."""
         client = Path(self.root) / "client"
         if version == "standard" and client.is_dir():
-            build_data["dependencies"].append(f"sapwood-client @ {client.as_uri()}")
+            needed = self.metadata.core.dependencies
+            (place,) = (i for i, each in enumerate(needed) if each.startswith("sapwood-client=="))
+            needed[place] = f"sapwood-client @ {client.as_uri()}"

@@ -10,11 +10,11 @@ from config.application_rules import applications
 from config.contradictions import Contradiction, needless_path
 from config.errors import ConfigurationError, Problem
 from config.fields import YAML, Part, Parts, Path, Scalar, Spelling, Values, settings
+from config.line_rules import lines
 from config.mesh_rules import mesh
 from config.model import ClientTls, ServerTls, Site
 from config.permit_rules import permits
-from config.schemes import DIRECT
-from config.strategies import why_not
+from config.schemes import DIRECT, LOOKED_UP
 from config.uris import DOMAIN, EMBEDDED, Address, address, is_address
 from sapwood.protocol.names import is_incarnation
 
@@ -43,7 +43,7 @@ def contradictions(site: Site, spelling: Spelling) -> list[Contradiction]:
         _enrolment,
         _site_broker,
         _ways,
-        _lines,
+        lines,
         _way_through_broker,
         _link_brokers,
         _name_servers,
@@ -208,7 +208,8 @@ def _enrolment(site: Site, spell: Spelling) -> Iterator[Contradiction]:
             message = f"{spell('renew')!r} needs a 'certificate', a 'key' and a 'ca' in 'tls'"
             yield Contradiction((*where, "renew"), message, ((*where, "tls"),))
         if connector.renew and not any(address(uri).reaches_a_port for uri in connector.ways):
-            message = f"{spell('renew')!r} asks the parent's port: give a way with wss:// or srv://"
+            secure = f"{DIRECT.tls_scheme}:// or {LOOKED_UP}://"
+            message = f"{spell('renew')!r} asks the parent's port: give a way with {secure}"
             yield Contradiction((*where, "renew"), message, ((*where, "uri"), (*where, "uris")))
 
 
@@ -264,25 +265,6 @@ def _ways(site: Site, spell: Spelling) -> Iterator[Contradiction]:
             if way in own:
                 yield Contradiction(path, f"{uri!r} is this node's own address: write its parent's", whole)
             seen.add(way)
-
-
-def _lines(site: Site, spell: Spelling) -> Iterator[Contradiction]:
-    for i, connector in enumerate(site.tree_connectors):
-        if unknown := why_not(connector.strategy):
-            yield Contradiction(("tree_connectors", i, "strategy"), unknown)
-        path: Path = ("tree_connectors", i, "local_addresses")
-        for j, line in enumerate(connector.local_addresses):
-            if line in connector.local_addresses[:j]:
-                yield Contradiction((*path, j), f"{line!r} is listed twice", (path,))
-        if connector.local_addresses and (unbound := next(filter(None, map(_unbound, connector.ways)), "")):
-            message = f"the library for {unbound} binds no address: leave {spell('local_addresses')!r} out"
-            yield Contradiction(path, message, ((*path[:2], "uri"), (*path[:2], "uris")))
-
-
-def _unbound(uri: str) -> str:
-    """The scheme of a way whose library takes no local address; '' if it does."""
-    way = address(uri)
-    return "" if way.looked_up or way.protocol.binds else way.protocol.scheme
 
 
 def _way_through_broker(site: Site, spell: Spelling) -> Iterator[Contradiction]:

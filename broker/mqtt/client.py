@@ -200,6 +200,8 @@ class MqttConnection(asyncio.Protocol):
         if self._over:
             return
         _log.info("- MQTT client %r at %s: %s", self.client_id, self.connection.address, why)
+        if self._running:
+            self._publishing.flush()  # its QoS 2 identifiers are kept, so the messages must be
         self._last_words(why, reason)
         if self._running:
             self._connecting.leave_will(self._publishing)

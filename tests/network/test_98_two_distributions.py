@@ -41,17 +41,17 @@ asyncio.run(main())
 
 def built(folder: Path, out: Path) -> Path:
     """The wheel, by way of an sdist, as `python -m build` makes it."""
-    backend = "import sys; from hatchling import build; print(getattr(build, sys.argv[1])(sys.argv[2]))"
-
-    def made(kind: str, source: Path) -> Path:
-        words = [sys.executable, "-P", "-c", backend, kind, str(out)]
-        done = subprocess.run(words, cwd=source, check=True, capture_output=True, text=True)
-        return out / done.stdout.strip().splitlines()[-1]
-
-    sdist = made("build_sdist", folder)
+    sdist = made("build_sdist", folder, out)
     with tarfile.open(sdist) as archive:
         archive.extractall(out, filter="data")
-    return made("build_wheel", out / sdist.name.removesuffix(".tar.gz"))
+    return made("build_wheel", out / sdist.name.removesuffix(".tar.gz"), out)
+
+
+def made(kind: str, source: Path, out: Path) -> Path:
+    backend = "import sys; from hatchling import build; print(getattr(build, sys.argv[1])(sys.argv[2]))"
+    words = [sys.executable, "-P", "-c", backend, kind, str(out)]
+    done = subprocess.run(words, cwd=source, check=True, capture_output=True, text=True)
+    return out / done.stdout.strip().splitlines()[-1]
 
 
 def needs(wheel: Path) -> list[str]:
@@ -97,6 +97,12 @@ def test_each_wheel_has_its_own_packages(wheels: dict[str, Path]) -> None:
     ours = [need for need in needs(wheels["node"]) if need.startswith("sapwood")]
     assert ours == [f"sapwood-client=={version}"]
     assert wheels["node"].name.split("-")[:2] == ["sapwood_node", version]
+
+
+def test_a_wheel_made_in_a_checkout_asks_no_index_for_the_client(tmp_path: Path) -> None:
+    """Beside an address pip would look for the version in an index all the same."""
+    ours = [need for need in needs(made("build_wheel", ROOT, tmp_path)) if need.startswith("sapwood")]
+    assert ours == [f"sapwood-client @ {(ROOT / 'client').as_uri()}"]
 
 
 async def test_an_application_with_the_client_alone_speaks_with_a_node_from_the_other_wheel(
