@@ -161,6 +161,21 @@ def test_mqtt311_4_3_3_a_message_that_comes_again_before_its_release_is_taken_on
         assert wire.given()[1] == b"another"
 
 
+def test_mqtt311_4_8_a_message_in_front_of_a_packet_that_is_none_is_not_lost(door: DoorNode) -> None:
+    topic, name = fresh("t"), fresh("till")
+    message = text(topic) + (7).to_bytes(2) + b"once"
+    with connected(door) as reader:
+        reader.subscribe((topic, 1))
+        with connected(door, name, clean=False) as office:
+            office.say(packet(3, message, 4) + packet(15))
+            office.closed()
+        with connected(door, name, clean=False) as office:
+            office.publish(topic, b"once", 2, 7, dup=True)
+            assert office.confirmed(PUBREC) == 7
+        assert reader.given()[1] == b"once"
+        reader.silent()
+
+
 def test_mqtt311_4_4_messages_and_releases_are_repeated_with_their_identifiers_when_a_client_comes_back(
     door: DoorNode,
 ) -> None:
