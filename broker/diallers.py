@@ -10,7 +10,7 @@ another parent is up, the connector rests.
 import asyncio
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from bridges.carriers.base import Carrier
 from broker.core.links.neighbour import Neighbour
@@ -27,6 +27,16 @@ from treeconnector.link import Link
 from treeconnector.relations import Relation
 
 _LEAVES: Final = "the node leaves the tree"
+
+
+class WantedLink(NamedTuple):
+    """A link that this node makes itself. `name`: of the node that is to be there, '' = whoever is."""
+
+    name: str
+    relation: Relation
+    uris: list[str]
+    why: str
+    state: str
 
 
 class Diallers(Policy):
@@ -66,6 +76,28 @@ class Diallers(Policy):
         """All that is looked up in DNS: the parent's domains, and that of the mesh."""
         found = list(self.main.ways.finders.values()) if self.main is not None else []
         return [*found, self._cores.finder] if self._cores is not None else found
+
+    def wanted(self) -> list[WantedLink]:
+        """The links that this node makes itself, and why."""
+        mesh = self._host.core.mesh
+        found = []
+        if self.main is not None and not self.leaving:
+            found.append(
+                WantedLink(
+                    "", Relation.PARENT, list(self.main.connector.ways), "the file names it", self.main.state
+                )
+            )
+        for name, supervisor in self.supervisors.items():
+            listed = any(core.name == name for core in self._site.mesh.cores)
+            if name not in mesh.to_dial():
+                why = "a node of its parents' mesh"
+            elif listed:
+                why = "the file lists it in the mesh"
+            else:
+                why = "it is of the mesh" if name in mesh.members else "it has registered for the mesh"
+            ways = list(supervisor.connector.ways)
+            found.append(WantedLink(name, supervisor.relation, ways, why, supervisor.state))
+        return found
 
     def of(self, name: str) -> Supervisor | None:
         """The one that knows how a node is dialled: its own, or the connector's."""

@@ -55,6 +55,7 @@ from broker.store import Store
 from broker.store.files import RECOVERED
 from broker.store.loaded import Loaded
 from config.model import Listener, Site
+from sapwood.protocol.destinations import Destination, Kind
 from sapwood.protocol.errors import SapwoodError
 from treeconnector.identity import Identity, new_uuid
 
@@ -292,6 +293,9 @@ class Node:
     @property
     def disconnected(self) -> bool:
         return self.report.diallers.disconnected
+
+    def matched(self, topic: str) -> str:
+        return str(self.core.topics.reach(Destination(Kind.TOPIC, topic), -1))
 
     @property
     def switch(self) -> Switch:

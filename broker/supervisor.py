@@ -82,7 +82,7 @@ class Supervisor:
         self._site = site
         self.connector = connector
         self._name = name
-        self._relation = relation
+        self.relation = relation
         self._link: Link | None = None
         self._tls = client_tls(connector.tls)
         self.ways = ways_of(site, connector)
@@ -123,7 +123,7 @@ class Supervisor:
         uri = self.uri = way.uri
         self._local = way.local
         carrier = await self._connect(way)
-        link = self._link = self._host.core.dial(carrier.max_packet, self._name or way.name, self._relation)
+        link = self._link = self._host.core.dial(carrier.max_packet, self._name or way.name, self.relation)
         following = self._host.spawn(self._follow(way, link)) if self.ways.follows(way) else None
         watching = self._diallers.begun(link)
         try:
@@ -181,7 +181,7 @@ class Supervisor:
 
     @property
     def _what(self) -> str:
-        return "node of the mesh" if self._relation is Relation.MESH else "parent"
+        return "node of the mesh" if self.relation is Relation.MESH else "parent"
 
     async def _follow(self, way: Way, link: Link) -> None:
         """Where the parent has moved, or a better way works again, end the link; the next one goes there."""
@@ -218,7 +218,7 @@ class Supervisor:
         error = state.outcome.exception() if state.outcome else None
         passing = isinstance(error, CarrierError) or (isinstance(error, LinkLost) and error.passing)
         lasted = now - self._failing_since >= self._host.core.settings.dormant_after
-        early = self._relation is Relation.MESH and passing and not lasted
+        early = self.relation is Relation.MESH and passing and not lasted
         self._note(str(error), logging.INFO if early else logging.WARNING)
 
     def _note(self, text: str, level: int) -> None:
@@ -226,7 +226,7 @@ class Supervisor:
         self.state = "waiting"
         if (text, level) != self._said:
             self._said = text, level
-            fields = {"link": self.connector.uri, "relation": str(self._relation), "reason": text}
+            fields = {"link": self.connector.uri, "relation": str(self.relation), "reason": text}
             _log.log(level, "! %s %s: %s", self._what, self.connector.uri, text, extra=fields)
         self.error = text
 

@@ -10,6 +10,7 @@ Parameters are bound to the handler's signature, and values are checked and conv
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, get_type_hints
 
 import msgspec
@@ -120,8 +121,29 @@ def _public(handlers: Handlers) -> dict[str, Handler]:
     return {name: value for name, value in found.items() if callable(value)}
 
 
+HELP: Final = "help"
+"""A method of every service that does not have one of its own: it tells the others."""
+
+
+def told(interfaces: Sequence[Interface]) -> list[dict[str, str]]:
+    """The methods of a service, for people and programs: how each is called, and its documentation."""
+    return [
+        {
+            "method": method.name,
+            "signature": str(method),
+            "interface": interface.name,
+            "version": interface.version,
+            "text": (inspect.getdoc(method.function) or "").partition("\n\n")[0],
+        }
+        for interface in interfaces
+        for method in interface.methods.values()
+    ]
+
+
 def find(interfaces: Sequence[Interface], request: Request) -> Method:
     """The method that a request asks for. Raises `ServiceError` that names what is served."""
+    if request.method == HELP and not any(HELP in each.methods for each in interfaces):
+        return Method(HELP, partial(told, interfaces))
     served = "; ".join(map(str, interfaces))
     if request.interface:
         named = [item for item in interfaces if item.name in ("", request.interface)]

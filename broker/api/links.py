@@ -1,5 +1,7 @@
 """Links: how each neighbour of a node stands with it, and what one has asked it to keep."""
 
+import msgspec
+
 from broker.api.context import RunningNode
 from broker.api.operation import AT, AWAY, PAGE, Answer, Parameter, PlainCommand, operation
 from broker.api.pages import Cut, page_of
@@ -36,12 +38,27 @@ class LinkAnswer(Answer):
     proof: str = ""
 
 
+class WantedLinkAnswer(Answer):
+    """A link that the node makes itself. `name`: of the node that is to be there, '' = whoever is. `why` it
+    is wanted; `state`: connecting, running or waiting, also while another link stands in for it.
+    """
+
+    name: str
+    relation: str
+    uris: list[str]
+    why: str
+    state: str
+
+
 class Links(Answer):
+    """`wanted`: the links that the node makes itself; neighbours make the others."""
+
     node: str
     chain: list[str]
     links: list[LinkAnswer]
     more: int
     next: str | None = None
+    wanted: list[WantedLinkAnswer] = msgspec.field(default_factory=list)
 
 
 class Holds(Answer):
@@ -75,6 +92,7 @@ async def links(node: RunningNode, cut: Cut) -> Links:
         links=[_link(node, each) for each in page.items],
         more=page.more,
         next=page.next,
+        wanted=[WantedLinkAnswer(**each._asdict()) for each in node.diallers.wanted()],
     )
 
 

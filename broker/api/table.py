@@ -57,6 +57,7 @@ def _command(operation: Operation, command: PlainCommand) -> dict[str, Any]:
         "help": command.help,
         "method": operation.method,
         "path": operation.path,
+        "cell": operation.cell[0] if operation.remote else "",
         "view": f"{operation.noun}:{operation.name}",
         "pages": list(command.pages),
         "sure": command.sure,

@@ -36,6 +36,7 @@ configuration.
 | `routes` | `sapwood route add|remove`: how messages go from now on |
 | `run` | `sapwood node run`: load the file, set the log up, run the node until it is told to stop |
 | `sections` | the list of all commands, in the order in which somebody new needs them |
+| `shell` | `sapwood shell`: a prompt, or a script, at the cells of nodes and at services |
 | `simulate` | `sapwood simulate`: a whole chain for a day in one process |
 | `status` | `sapwood status`: a running node as it says of itself, for people or as JSON |
 | `subscriptions` | `sapwood subscription end` |

@@ -11,6 +11,7 @@ from broker.cli.options import (
     File,
     Json,
     OperatorOptions,
+    Secret,
     UrlArgument,
     asks_a_node,
     talks_to_a_node,
@@ -282,6 +283,22 @@ def trace(
     from broker.cli.trace import show_trace
 
     show_trace(message, task, asked.url, asked.token, asked.tls, as_json=asked.json)
+
+
+@app.command()
+@asks_a_node
+def shell(
+    node: Annotated[
+        str, typer.Argument(metavar="[NODE]", help="The node to begin at; the one that is asked if absent.")
+    ] = "",
+    secret: Secret = "",
+    *,
+    asked: OperatorOptions,
+) -> None:
+    """Ask nodes and services at a prompt. Commands on standard input are a script."""
+    from broker.cli.shell import run_shell
+
+    run_shell(typer.main.get_command(app), asked, node, secret)
 
 
 @app.command()

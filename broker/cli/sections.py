@@ -24,6 +24,7 @@ SECTIONS: Final = {
         "ping",
         "traceroute",
         "check-delivery",
+        "shell",
         "cells",
         "who-has",
         "addresses",

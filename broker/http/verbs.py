@@ -230,7 +230,9 @@ class Verbs:
         if len(asked.body) > self._settings.max_message:
             raise too_large(len(asked.body), self._settings.max_message)
         message = Message(asked.body, Properties(correlation_id=whole(number), reply_to=reply_to))
-        self._node.switch.send(connection, name, message, _empty(reply))
+        kind, _, topic = name.partition("topic:")
+        note = f"MATCHED: {self._node.matched(topic)}" if topic and not kind else ""
+        self._node.switch.send(connection, name, message, _empty(reply, note))
         self._node.wake()
 
     def _transfer(self, line: HttpLine, asked: VerbRequest, reply: Reply) -> None:
@@ -332,9 +334,10 @@ class _BlockedTransfer:
         self._node.switch.cancel(self._waiter)
 
 
-def _empty(reply: Reply) -> Callable[[SwitchError | None], None]:
-    """An outcome that answers with nothing, or with the error."""
-    return lambda error: reply(EMPTY if error is None else answer_of(error))
+def _empty(reply: Reply, note: str = "") -> Callable[[SwitchError | None], None]:
+    """An outcome that answers with nothing but a note, or with the error."""
+    well = VerbAnswer(note=note) if note else EMPTY
+    return lambda error: reply(well if error is None else answer_of(error))
 
 
 def _response(answer: VerbAnswer) -> web.Response:

@@ -108,3 +108,28 @@ def test_a_request_without_an_interface_finds_the_only_one() -> None:
     with pytest.raises(ServiceError, match=r"no method 'x' here: level \[UNKNOWN_METHOD\]"):
         find([one], Request("x"))
     assert repr(one) == "<Interface stock 1.0 level>"
+
+
+def test_a_service_tells_its_methods_unless_it_has_a_help_of_its_own() -> None:
+    class Stock:
+        def level(self, article: int) -> int:
+            """How many there are.
+
+            More of it.
+            """
+            return article
+
+        def help(self) -> str:
+            return "mine"
+
+    plain = Interface({"level": Stock().level}, "stock", "1.0")
+    assert find([plain], Request("help")).function() == [
+        {
+            "method": "level",
+            "signature": "level(article: int) -> int",
+            "interface": "stock",
+            "version": "1.0",
+            "text": "How many there are.",
+        }
+    ]
+    assert find([Interface(Stock())], Request("help")).function() == "mine"

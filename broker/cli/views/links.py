@@ -26,6 +26,12 @@ def links(found: Fields) -> None:
         )
     print_table(made)
     say_more(found)
+    if found.get("wanted"):
+        wanted = table("Wants", "Relation", "State", "Why", "At")
+        for each in found["wanted"]:
+            name, ways = each["name"] or "any parent", ", ".join(each["uris"])
+            wanted.add_row(name, each["relation"], each["state"], each["why"], ways)
+        print_table(wanted)
 
 
 def holds(found: Fields, given: Fields) -> None:

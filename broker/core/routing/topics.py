@@ -80,6 +80,11 @@ class TopicReach(NamedTuple):
     onward: list[str]
     passed_by: int
 
+    def __str__(self) -> str:
+        scope = Scope(self.scope).name.lower()
+        onward = f"{len(self.onward)} neighbours onward"
+        return f"{self.readers} readers here, {onward}, {self.passed_by} children passed by, scope {scope}"
+
 
 class Topics:
     """Subscriptions of this node, retained messages, and the fan-out of topic bundles."""

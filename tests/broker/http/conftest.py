@@ -163,6 +163,9 @@ class FakeNode:
     def entrance(self) -> Entrance:
         return Entrance("here", self.policy)
 
+    def matched(self, topic: str) -> str:
+        return f"nobody for {topic}"
+
     def nudge(self) -> None:
         self.wake()
 

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 
 from broker.node import Node
@@ -190,3 +191,20 @@ async def test_a_reader_is_told_that_its_queue_was_deleted(running: Node) -> Non
         with pytest.raises(RequestFailed) as caught:
             await anext(subscription)
         assert caught.value.code == "QUEUE_DELETED"
+
+
+async def test_a_publish_is_answered_with_how_many_matched_and_how_far_it_went(running: Node) -> None:
+    async def note(session: aiohttp.ClientSession, path: str) -> str | None:
+        async with session.post(f"{uri(running)}{path}", data=b"x") as answer:
+            assert (answer.status, await answer.read()) == (200, b"")
+            return answer.headers.get("Sapwood-Note")
+
+    one_line = aiohttp.TCPConnector(limit=1)
+    async with connect(uri(running)) as reader, aiohttp.ClientSession(connector=one_line) as session:
+        await reader.subscribe("topic:prices/#").ready()
+        async with session.get(f"{uri(running)}/login/publisher") as answer:
+            assert answer.status == 200
+        matched = "MATCHED: {} readers here, 0 neighbours onward, 0 children passed by, scope vertical"
+        assert await note(session, "/send/topic:prices%2Fmilk/1") == matched.format(1)
+        assert await note(session, "/send/topic:stock/2") == matched.format(0)
+        assert await note(session, "/send/stock/3") is None
