@@ -145,7 +145,7 @@ async def test_plain_clients_and_streaming_clients_share_queues(running: Node, p
     ((number, message),) = json.loads(body)["messages"]
     assert (status, message) == (200, {"payload": "from the stream", "correlation_id": 5})
     assert await plain(f"/ack/{number}", line=line) == (200, b"")
-    assert (await plain(f"/ack/{number}", line=line))[0] == 404
+    assert await plain(f"/ack/{number}", line=line) == (200, b""), "again, as deployed clients need it"
     assert await plain("/transfer/-1/0", line=line) == (200, b'{"messages":[]}')
 
 
@@ -154,7 +154,7 @@ async def test_a_blocked_transfer_is_woken(running: Node, plain: Any) -> None:
     _, name = await plain("/create", line=reader)
     await plain(f"/subscribe/{name.decode()}", line=reader)
     waiting = asyncio.create_task(plain("/transfer/-1/3000", line=reader))
-    while not running.switch.sessions["reader"].waiters:
+    while not running.switch.sessions["reader"].mail.waiters:
         await asyncio.sleep(0.001)
     assert await plain(f"/send/{name.decode()}/9/back", b"late", writer) == (200, b"")
     async with asyncio.timeout(60):
