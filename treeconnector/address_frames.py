@@ -1,4 +1,4 @@
-"""What the frames about logical addresses may say, and how they are kept small.
+"""The frames about logical addresses: the limits of each, and how they are kept small.
 
 Limits hold for everybody, whoever sends: what cannot be is a `FrameError`.
 """

@@ -1,4 +1,4 @@
-"""What a neighbour is to this node: above it, below it, or beside it in a mesh of cores."""
+"""The relation of a neighbour to this node: above it, below it, or beside it in a mesh of cores."""
 
 from enum import StrEnum
 
