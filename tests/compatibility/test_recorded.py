@@ -11,6 +11,7 @@ from recording import Recording, bytes_of, load
 from replay import Replay
 from sameness import differences, frames_of, grown
 
+from broker.core.policies.permits import ChildPermits
 from sapwood.protocol import bundles, session_frames
 from sapwood.protocol.packets import packet as packet_of
 from treeconnector import frames
@@ -77,6 +78,13 @@ def test_every_packet_of_a_recorded_conversation_is_read(file: Path) -> None:
         assert all(map(grown, frames_of([packet]), frames_of([packet_of(list(map(frames.encode, found)))])))
 
 
+@pytest.fixture
+def sends_what_is_refused_above(monkeypatch: pytest.MonkeyPatch) -> None:
+    """0.1.0 took what the nodes above refuse, and sent it up: the rest of a conversation rests on it."""
+    monkeypatch.setattr(ChildPermits, "why_not_above", lambda self, destination: "")
+
+
+@pytest.mark.usefixtures("sends_what_is_refused_above")
 @pytest.mark.parametrize(("file", "name"), sites())
 def test_a_node_amid_neighbours_of_that_version_says_what_was_said_then(file: Path, name: str) -> None:
     replay = Replay(recorded(file), name)
@@ -89,6 +97,7 @@ def test_a_node_amid_neighbours_of_that_version_says_what_was_said_then(file: Pa
         )
 
 
+@pytest.mark.usefixtures("sends_what_is_refused_above")
 @pytest.mark.parametrize(("file", "name"), sites())
 def test_its_applications_hear_what_they_heard_then(file: Path, name: str) -> None:
     replay = Replay(recorded(file), name)
@@ -98,3 +107,16 @@ def test_its_applications_hear_what_they_heard_then(file: Path, name: str) -> No
         assert [frame[0] for frame in now] == [frame[0] for frame in then]
         for old, new in zip(then, now, strict=True):
             assert grown(without_ids(old), without_ids(new))
+
+
+@pytest.mark.parametrize("folder", VERSIONS, ids=lambda folder: folder.name)
+def test_an_application_hears_at_once_what_that_version_told_nobody(folder: Path) -> None:
+    """York's application sends to a queue of hq, which york may not: once that was a dead letter at north."""
+    replay = Replay(recorded(folder / "parted.jsonl.zst"), "york")
+    replay.run()
+    rejected = 25
+    (number,) = [number for number, now in replay.heard.items() if any(frame[0] == rejected for frame in now)]
+    assert [frame[0] for frame in replay.heard_then[number]] == [21, 24]
+    (said,) = [frame for frame in replay.heard[number] if frame[0] == rejected]
+    assert "REFUSED" in str(said)
+    assert "queue:hq/orders" in str(said)
