@@ -24,6 +24,12 @@ def test_each_row_is_an_environment_of_tox_and_all_together_are_the_default() ->
     assert "py" in TOX["tox"]["env_list"].split(", ")
 
 
+def test_each_environment_knows_where_the_checkout_has_the_client() -> None:
+    own = [section["set_env"] for name, section in TOX.items() if "set_env" in section]
+    assert own
+    assert all("CHECKOUT = {tox_root}" in each for each in own)
+
+
 @pytest.mark.parametrize(("name", "path"), [(name, path) for name, paths in TABLE.items() for path in paths])
 def test_each_path_is_there_and_has_tests(name: str, path: str) -> None:
     place = TESTS / path
