@@ -19,7 +19,6 @@ class TakeClientOfCheckout(BuildHookInterface[Any]):
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """`version` is "standard" or "editable"."""
         client = Path(self.root) / "client"
-        if version == "standard" and client.is_dir():
-            needed = self.metadata.core.dependencies
-            (place,) = (i for i, each in enumerate(needed) if each.startswith("sapwood-client=="))
-            needed[place] = f"sapwood-client @ {client.as_uri()}"
+        beside = version == "standard" and client.is_dir()
+        where = f" @ {client.as_uri()}" if beside else f"=={self.metadata.version}"
+        build_data["dependencies"].append(f"sapwood-client{where}")
