@@ -44,6 +44,7 @@ def load_copy(custody: Custody, row: CopyRow, stored: StoredBundle) -> QueueEntr
         entry.deliveries = max(entry.deliveries, 1)
     stored.entries += 1
     stored.since = entry.since
+    custody.paging.warm += 1
     custody.begin_above(row.row)
     custody.count(entry, 1)
     if entry.note and queue is not custody.dead and queue.destination is not None:
