@@ -37,6 +37,13 @@ class DoorNames:
         except (InvalidName, PatternError) as error:
             raise PacketError(str(error), Reason.WRONG_TOPIC) from None
 
+    def as_written(self, name: str) -> Destination:
+        """Where a message was to go, also if that is nowhere."""
+        if not name.startswith(self.prefix):
+            return Destination(Kind.TOPIC, name)
+        plain, _, node = name.removeprefix(self.prefix).partition("@")
+        return Destination(Kind.QUEUE, plain, node)
+
     def topic(self, destination: Destination) -> str:
         """The topic under which a message is given."""
         return (self.prefix if destination.kind == Kind.QUEUE else "") + destination.name

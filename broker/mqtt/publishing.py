@@ -4,8 +4,8 @@ Law: a PUBACK or PUBREC goes out after the commit that holds the message, in the
 QoS 2 message that comes again before its PUBREL is answered again, and not taken again.
 
 Law: a message that is not taken is answered with the reason in MQTT 5. 3.1.1 has no word for it: one that
-could never be taken, however often it comes, is a dead letter and is answered too; for any other the client
-is to come back. A message of QoS 0 is gone then, and counted.
+could never be taken, however often it comes, is answered too, and a dead letter where its account may send
+there; for any other the client is to come back. A message of QoS 0 is gone then, and counted.
 """
 
 from collections import deque
@@ -13,7 +13,7 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from broker.core.clients.batching import BundleClass, flags_of
-from broker.core.errors import BadRequest, Busy, TooLarge
+from broker.core.errors import BadRequest, Busy, SwitchError, TooLarge
 from broker.core.sessions.rights import Rights
 from broker.mqtt import packets
 from broker.mqtt.aliases import TopicAliases
@@ -25,7 +25,7 @@ from broker.mqtt.ports import Speaker
 from broker.mqtt.reasons import Reason, of_error
 from sapwood.protocol import bundles
 from sapwood.protocol.bundles import Message
-from sapwood.protocol.destinations import Destination, Kind
+from sapwood.protocol.destinations import Destination, Kind, parse
 from sapwood.protocol.errors import SapwoodError
 from sapwood.protocol.session_frames import Reject, Send
 
@@ -206,13 +206,28 @@ class Publishing:
         self._answer(answers)
 
     def _bury(self, publishes: list[Publish], reason: str) -> None:
-        """Dead letters, in the transaction after which they are answered."""
+        """Dead letters, in the transaction after which they are answered; of what its account may not send
+        nothing is kept, and it is counted.
+        """
         core = self._client.core
         for each in publishes:
+            message = Message(each.payload)
+            if not self._may_send(each.topic, message):
+                continue
             kind = Kind.QUEUE if each.topic.startswith(self._client.names.prefix) else Kind.TOPIC
             name = Destination(kind, each.topic[:_LONGEST_NAME])
             bundle = BundleClass(name, flags_of(True, False), 0, self._client.session)
-            core.batching.refuse(bundle, Message(each.payload), core.arrivals.refuse, reason)
+            core.batching.refuse(bundle, message, core.arrivals.refuse, reason)
+
+    def _may_send(self, name: str, message: Message) -> bool:
+        client, rights = self._client, self._client.connection.rights
+        assert rights is not None, "it is logged in"
+        meant = client.names.as_written(name[:_LONGEST_NAME])
+        try:
+            client.core.message_admission.check_rights(rights, meant, [message], parse)
+        except SwitchError:
+            return False
+        return True
 
     def _answer(self, answers: list[_Acknowledgement]) -> None:
         """In their turn: behind the answers to all that came before."""
