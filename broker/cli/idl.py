@@ -5,7 +5,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from broker.cli.errors import FAILED, WELL, WRONG_USE, CommandError
+from broker.cli.errors import FAILED, WELL, WRONG_USE, CommandError, make_given
 from broker.cli.output import counted, note, print_json, printable
 
 try:
@@ -58,27 +58,29 @@ def format_files(paths: list[Path], *, only_check: bool, as_json: bool) -> int:
     return FAILED if only_check and changed else WELL
 
 
-def write_python(path: Path, folder: Path) -> int:
+def write_python(path: Path, folder: Path, *, as_json: bool) -> int:
     """Write the modules of definitions into a package. Nothing is written if anything is wrong."""
-    if (catalogue := _right(path)) is None:
+    if (catalogue := _right(path, as_json=as_json)) is None:
         return WRONG_USE
     try:
         modules = write_modules(catalogue)
     except InterfaceError as error:
-        _print_problems(_below(path if path.is_dir() else path.parent, error.problems), as_json=False)
+        _print_problems(_below(path if path.is_dir() else path.parent, error.problems), as_json=as_json)
         return WRONG_USE
-    _write(modules, folder)
-    for name in left_out(catalogue):
+    missing = left_out(catalogue)
+    _write(modules, folder, as_json=as_json, left_out=missing)
+    for name in missing if not as_json else ():
         note(f"{name} is left out: channels cannot be passed yet")
     return WELL
 
 
-def write_documents(path: Path, folder: Path, *, since: Path | None, package: str) -> int:
+def write_documents(path: Path, folder: Path, *, since: Path | None, package: str, as_json: bool) -> int:
     """Write the pages of definitions into a folder. Nothing is written if anything is wrong."""
-    catalogue, earlier = _right(path), _right(since) if since else None
+    catalogue = _right(path, as_json=as_json)
+    earlier = _right(since, as_json=as_json) if since and catalogue is not None else None
     if catalogue is None or (since and earlier is None):
         return WRONG_USE
-    _write(write_pages(catalogue, package=package, since=earlier), folder)
+    _write(write_pages(catalogue, package=package, since=earlier), folder, as_json=as_json)
     return WELL
 
 
@@ -91,11 +93,15 @@ def _right(path: Path, *, as_json: bool = False) -> Catalogue | None:
     return load(folder, names)
 
 
-def _write(texts: Mapping[str, str], folder: Path) -> None:
+def _write(texts: Mapping[str, str], folder: Path, *, as_json: bool, **more: list[str]) -> None:
+    make_given(folder)
     for name, text in texts.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text, encoding="utf-8")
-        print(folder / name)
+        if not as_json:
+            print(folder / name)
+    if as_json:
+        print_json({"written": [str(folder / name) for name in texts], **more})
 
 
 def compare_definitions(old: Path, new: Path, *, as_json: bool) -> int:

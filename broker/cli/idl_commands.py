@@ -49,11 +49,12 @@ def format_(
 def python(
     path: Annotated[Path, typer.Argument(metavar="PATH", help="A file, or a folder with all *.idl in it.")],
     out: Annotated[Path, typer.Option("--out", help="Folder of the package; its modules are written anew.")],
+    json: Json = False,
 ) -> None:
     """Write Python: types, clients, servers and a command line for each version of an interface."""
     from broker.cli.idl import write_python
 
-    raise typer.Exit(write_python(path, out))
+    raise typer.Exit(write_python(path, out, as_json=json))
 
 
 @idl_app.command()
@@ -66,11 +67,12 @@ def docs(
     package: Annotated[
         str, typer.Option("--package", help="The generated Python package that examples import.")
     ] = "chain",
+    json: Json = False,
 ) -> None:
     """Write pages for a browser: types, functions, changes, and programs to be copied."""
     from broker.cli.idl import write_documents
 
-    raise typer.Exit(write_documents(path, out, since=since, package=package))
+    raise typer.Exit(write_documents(path, out, since=since, package=package, as_json=json))
 
 
 @idl_app.command()

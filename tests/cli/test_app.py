@@ -56,7 +56,9 @@ COMMANDS = [
         "idl",
         "idl check",
         "idl diff",
+        "idl docs",
         "idl format",
+        "idl python",
         "queues",
         "queue",
         "queue delete",
@@ -171,6 +173,11 @@ NAMED = {
     "join folder": f"{TOKEN} --dir taken/folder",
     "idl check paths": "missing.idl",
     "idl format paths": "missing",
+    "idl python path": "missing --out new",
+    "idl python out": f"{DEFINITIONS} --out taken",
+    "idl docs path": "missing --out new",
+    "idl docs out": f"{DEFINITIONS} --out taken",
+    "idl docs since": f"{DEFINITIONS} --out new --since missing",
     "idl diff old": "missing missing",
     "idl diff new": f"{DEFINITIONS} missing.idl",
 }
@@ -261,7 +268,7 @@ def test_a_defect_is_told_as_one_and_can_be_looked_into(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
 
-    def broken() -> None:
+    def broken(prog_name: str) -> None:
         raise KeyError("oops")
 
     monkeypatch.setattr(app, "app", broken)

@@ -130,6 +130,8 @@ def test_python_is_written_into_a_package(tmp_path: Path) -> None:
     assert done.returncode == 0
     assert done.stderr == "tills.screen.picture is left out: channels cannot be passed yet\n"
     assert f"{tmp_path}/chain/stock_v1.py" in done.stdout.splitlines()
+    said = json.loads(sapwood("idl", "python", EXAMPLES, "--out", tmp_path / "again", "--json").stdout)
+    assert (len(said["written"]), said["left_out"]) == (6, ["tills.screen.picture"])
     begin = (
         "-W",
         "error",
