@@ -8,7 +8,6 @@ Law: a value is in the transaction of whatever was done with it. A session is ke
 running time after its last connection, and for `subscription_retention` at most; a crash ends connections.
 """
 
-from collections import Counter
 from typing import Final, NamedTuple
 
 import msgspec
@@ -33,8 +32,10 @@ NEVER: Final = 0xFFFF_FFFF
 MOST: Final = 100_000
 MOST_OF_ONE: Final = 10_000
 MOST_VALUES: Final = 1_000_000
+MOST_VALUES_OF_ONE: Final = 100_000
 MOST_BYTES: Final = 256 * 1024 * 1024
-_ALL: Final = ""
+MOST_BYTES_OF_ONE: Final = 32 * 1024 * 1024
+"""Of values and their names; `…_OF_ONE`: of all sessions of one account or certificate."""
 
 
 class LaterWill(NamedTuple):
@@ -50,56 +51,73 @@ class LaterWill(NamedTuple):
 
 
 class _Use:
-    """What the values of all sessions take."""
+    """Sessions, and what their values and the names of these take."""
 
-    __slots__ = ("count", "size")
+    __slots__ = ("count", "sessions", "size")
 
     def __init__(self) -> None:
-        self.count = self.size = 0
+        self.count = self.size = self.sessions = 0
+
+    def check(self, count: int, size: int, most: int, most_bytes: int, whose: str) -> None:
+        """Before so much more is kept. Raises `Busy`."""
+        if count > 0 and self.count + count > most:
+            raise Busy(f"{most} values are kept of {whose}, and no more: end some sessions")
+        if size > 0 and self.size + size > most_bytes:
+            raise Busy(f"{most_bytes} bytes are kept of {whose}, and no more: end some sessions")
+
+    def add(self, count: int, size: int) -> None:
+        self.count += count
+        self.size += size
 
 
 class KeptSession:
     """One session. `left`: since when it has no connection, in running time; 0.0 = it has one."""
 
-    __slots__ = ("_context", "_topics", "_use", "expires_in", "left", "token", "values")
+    __slots__ = ("_context", "_space", "_topics", "_total", "expires_in", "left", "token", "values")
 
-    def __init__(self, token: str, context: Context, use: _Use, topics: Topics) -> None:
+    def __init__(self, token: str, context: Context, total: _Use, space: _Use, topics: Topics) -> None:
         self._topics = topics
         self.token = token
         self.expires_in = NEVER
         self.left = 0.0
         self.values: dict[str, bytes] = {}
         self._context = context
-        self._use = use
+        self._total = total
+        self._space = space
 
     def __repr__(self) -> str:
         return f"<KeptSession values={len(self.values)} expires_in={self.expires_in} left={self.left:.0f}>"
 
     def put(self, name: str, value: bytes) -> None:
-        """Keep a value. Raises `Busy` where all sessions together have no room for it."""
-        use, before = self._use, self.values.get(name)
-        if before is None and use.count >= MOST_VALUES:
-            raise Busy(f"{MOST_VALUES} values are kept of clients' sessions, and no more: end some sessions")
-        if use.size + len(value) > MOST_BYTES:
-            raise Busy(f"{MOST_BYTES} bytes are kept of clients' sessions, and no more: end some sessions")
+        """Keep a value. Raises `Busy` where there is no room for it, of its account's or of all sessions."""
+        count, size = self._growth(name, value)
+        self._space.check(count, size, MOST_VALUES_OF_ONE, MOST_BYTES_OF_ONE, "sessions of one account")
+        self._total.check(count, size, MOST_VALUES, MOST_BYTES, "clients' sessions")
         self.restore(name, value)
         self._context.custody.transaction.put(ClientRow(self.token, name, value))
 
     def restore(self, name: str, value: bytes) -> None:
         """A value that is on disk already."""
-        before = self.values.get(name)
-        if before is None and (shared := self._shared(name)) is not None:
+        growth = self._growth(name, value)
+        if name not in self.values and (shared := self._shared(name)) is not None:
             shared.holders += 1
-        self._use.count += before is None
-        self._use.size += len(value) - len(before or b"")
+        self._use(*growth)
         self.values[name] = value
+
+    def _growth(self, name: str, value: bytes) -> tuple[int, int]:
+        """So many values and bytes more there are with it."""
+        before = self.values.get(name)
+        return (1, _size(name, value)) if before is None else (0, len(value) - len(before))
+
+    def _use(self, count: int, size: int) -> None:
+        self._total.add(count, size)
+        self._space.add(count, size)
 
     def drop(self, name: str) -> None:
         """A value is needed no more; no error if it is not there."""
         value = self.values.pop(name, None)
         if value is not None:
-            self._use.count -= 1
-            self._use.size -= len(value)
+            self._use(-1, -_size(name, value))
             self._context.custody.transaction.delete(ClientRow, (self.token, name))
             if (shared := self._shared(name)) is not None:
                 shared.holders = max(shared.holders - 1, 0)
@@ -128,12 +146,12 @@ class KeptSessions(Policy):
         self._topics = topics
         self._producers = producers
         self._sessions: dict[str, KeptSession] = {}
-        self._of: Counter[str] = Counter()
-        self._use = _Use()
+        self._total = _Use()
+        self._spaces: dict[str, _Use] = {}
         self._unseen: list[str] = []
 
     def __repr__(self) -> str:
-        return f"<KeptSessions {len(self)} with {self._use.count} values of {self._use.size} bytes>"
+        return f"<KeptSessions {len(self)} with {self._total.count} values of {self._total.size} bytes>"
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -147,8 +165,8 @@ class KeptSessions(Policy):
         if session is not None:
             session.drop(_WILL)
         if session is None:
-            space = space_of(token)
-            if self._of[_ALL] >= MOST or (space and self._of[space] >= MOST_OF_ONE):
+            use = self._spaces.get(space_of(token))
+            if len(self) >= MOST or (use is not None and use.sessions >= MOST_OF_ONE):
                 raise Busy("so many sessions are kept here already: end some, or ask for one that ends")
             session = self._add(token)
         elif session.expires_in == expires_in and not session.left:
@@ -158,9 +176,11 @@ class KeptSessions(Policy):
         return session
 
     def _add(self, token: str) -> KeptSession:
-        session = self._sessions[token] = KeptSession(token, self._context, self._use, self._topics)
-        for space in {_ALL, space_of(token)}:
-            self._of[space] += 1
+        space = space_of(token)
+        use = self._spaces.setdefault(space, _Use()) if space else _Use()
+        use.sessions += 1
+        session = KeptSession(token, self._context, self._total, use, self._topics)
+        self._sessions[token] = session
         return session
 
     def restore_row(self, row: ClientRow) -> None:
@@ -206,10 +226,11 @@ class KeptSessions(Policy):
         if session is None:
             return
         self._publish_will(session)
-        for space in {_ALL, space_of(token)}:
-            self._of[space] -= 1
-            if not self._of[space]:
-                del self._of[space]
+        space = space_of(token)
+        if space:
+            self._spaces[space].sessions -= 1
+            if not self._spaces[space].sessions:
+                del self._spaces[space]
         for name in list(session.values):
             session.drop(name)
             found = self._topics.durable(token, name.removeprefix(READS)) if name.startswith(READS) else None
@@ -231,3 +252,7 @@ class KeptSessions(Policy):
                 self._publish_will(session)
             if session.left and now - session.left > min(session.expires_in, longest):
                 self.end(session.token)
+
+
+def _size(name: str, value: bytes) -> int:
+    return len(name.encode()) + len(value)

@@ -29,7 +29,7 @@ def test_values_come_back_after_a_crash(forest: Forest, hq: Site) -> None:
     again = hq.core.kept_sessions.get("mqtt/till")
     assert again is not None
     assert (again.expires_in, again.values) == (50, {"a": b"3"})
-    assert repr(hq.core.kept_sessions) == "<KeptSessions 1 with 1 values of 1 bytes>"
+    assert repr(hq.core.kept_sessions) == "<KeptSessions 1 with 1 values of 2 bytes>"
 
 
 def test_it_ends_when_its_time_is_over_and_not_while_its_client_is_there(forest: Forest, hq: Site) -> None:
@@ -109,6 +109,31 @@ def test_what_is_kept_of_sessions_is_bounded(
         one.put("b", b"")
     other.drop("b")
     one.put("b", b"")
+
+
+def test_what_is_kept_of_one_account_s_sessions_is_bounded(
+    forest: Forest, hq: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its sessions count together, with the names of values; others have their room."""
+    monkeypatch.setattr(kept_sessions, "MOST_VALUES_OF_ONE", 3)
+    monkeypatch.setattr(kept_sessions, "MOST_BYTES_OF_ONE", 100)
+    one, two, other = (hq.core.kept_sessions.keep(token, NEVER) for token in ("till/a", "till/b", "desk/a"))
+    one.put("n" * 80, b"")
+    with pytest.raises(Busy, match="bytes"):
+        two.put("n" * 30, b"")
+    other.put("n" * 30, b"")
+    two.put("b", b"")
+    two.put("c", b"")
+    crash(forest, hq)
+    kept = hq.core.kept_sessions
+    again = [kept.get(token) for token in ("till/b", "desk/a")]
+    two, other = (each for each in again if each is not None)
+    with pytest.raises(Busy, match="values"):
+        two.put("d", b"")
+    two.put("b", b"x")
+    other.put("d", b"")
+    kept.end("till/a")
+    two.put("d", b"")
 
 
 def test_a_shared_subscription_lasts_as_long_as_a_session_that_has_it(forest: Forest, hq: Site) -> None:
