@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.remote import Producer
+from xdist.scheduler import LoadFileScheduling
 
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent / "brokers")]
 
@@ -47,17 +49,23 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return True if chosen and is_test and environment_of(collection_path) != chosen else None
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Long files first (see `TABLE`), and no test that starts a broker where the table does not say so.
+class OneSpark(LoadFileScheduling):
+    """One process runs a file, and one all files of Spark, so that Spark starts once."""
 
-    With `--dist loadgroup` one process runs a file, and one all files of Spark, so that Spark starts once.
-    """
+    def _split_scope(self, nodeid: str) -> str:
+        file = super()._split_scope(nodeid)
+        return "spark" if environment_of(TESTS.parent / file) == "spark" else file
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling | None:
+    whole = config.getoption("dist") == "loadfile" and not config.getoption("--environment")
+    return OneSpark(config, log) if whole else None
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Long files first (see `TABLE`), and no test that starts a broker where the table does not say so."""
     order = {name: place for place, name in enumerate(TABLE)}
     items.sort(key=lambda item: order[environment_of(item.path)])
-    for item in items:
-        row = environment_of(item.path)
-        alone = row == "spark" and not config.getoption("--environment")
-        item.add_marker(pytest.mark.xdist_group(row if alone else str(item.path.relative_to(TESTS))))
     astray = [
         item.nodeid
         for item in items

@@ -119,6 +119,7 @@ async def test_an_application_with_the_client_alone_speaks_with_a_node_from_the_
     program = [str(node.with_name("sapwood")), "node", "run", str(network.nodes["hq"].file)]
     running = await asyncio.create_subprocess_exec(*program, cwd=tmp_path, stdout=log, stderr=log)
     try:
+        await listening(network.ports["hq"])
         words = [str(application), "-c", APPLICATION, network.url("hq"), *sorted(NODE)]
         told = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=120)
         assert (told.stdout, told.stderr) == ("46\n", ""), (tmp_path / "node.log").read_text()
@@ -127,3 +128,16 @@ async def test_an_application_with_the_client_alone_speaks_with_a_node_from_the_
         await running.wait()
         log.close()
     assert running.returncode == 0
+
+
+async def listening(port: int) -> None:
+    """Wait until somebody listens there."""
+    async with asyncio.timeout(120):
+        while True:
+            try:
+                _, writer = await asyncio.open_connection("127.0.0.1", port)
+            except ConnectionRefusedError:
+                await asyncio.sleep(0.1)
+            else:
+                writer.close()
+                return
