@@ -33,7 +33,7 @@ from broker.mqtt.packets import (
 from broker.mqtt.ports import Clients
 from broker.mqtt.properties import NONE
 from broker.mqtt.publishing import Publishing
-from broker.mqtt.reading import MqttReading
+from broker.mqtt.reading import MqttReading, Subscribing
 from broker.mqtt.reasons import REFUSED, Reason
 from broker.mqtt.unread import Outlet
 from broker.shares import LoopShare
@@ -72,6 +72,7 @@ class MqttConnection(asyncio.Protocol):
         self._connecting = Connecting(self, port, guest)
         self._running = self._over = False
         self._rests = False
+        self._subscribing: Subscribing | None = None
         self._share = LoopShare(port.host.shares, port.host.wake)
         self._requests = self._failures = 0
         self.failure = ""
@@ -134,13 +135,16 @@ class MqttConnection(asyncio.Protocol):
             if self._is_asked:
                 self._reader.keep(data)
                 return
-            for packet in self._reader.feed(data):
+            self._subscribe_on()
+            for packet in self._reader.feed(data) if self._subscribing is None else ():
                 self._take(packet)
-                if self._is_asked or self._over:
+                if self._is_asked or self._over or self._subscribing is not None:
                     break
                 if self._share.is_over:
                     self._rest()
                     break
+            if self._subscribing is not None and not self._over:
+                self._rest()
             self._flush()
         except packets.WrongLevel as error:
             self._transport.write(error.answer)
@@ -298,9 +302,15 @@ class MqttConnection(asyncio.Protocol):
         self._answer_after_commit(packets.answer(packets.PUBCOMP, number, reason))
 
     def _subscribe(self, packet: Subscribe) -> None:
-        codes = [
-            self._reading.subscribe(each, options, packet.identifier) for each, options in packet.filters
-        ]
+        self._subscribing = Subscribing(self._reading, packet)
+        self._subscribe_on()
+
+    def _subscribe_on(self) -> None:
+        """Go on with a SUBSCRIBE packet, and answer it once all its filters are done."""
+        under_way = self._subscribing
+        if under_way is None or not under_way.go_on(lambda: self._share.is_over):
+            return
+        self._subscribing, packet, codes = None, under_way.packet, under_way.codes
         if not self.is_5:
             codes = [min(each, REFUSED) for each in codes]
         said = packets.suback(packet.packet_id, codes, NONE if self.is_5 else None)

@@ -10,7 +10,16 @@ from broker.core.sessions.sessions import Connection
 from broker.mqtt.names import DoorNames
 from broker.mqtt.publishing import Publishing
 from broker.mqtt.reading import MqttReading
-from sapwood.protocol.session_frames import ClientFrame, Confirm, Deliver, Failed, NodeFrame, Reject
+from sapwood.protocol.session_frames import (
+    VERSION,
+    ClientFrame,
+    Confirm,
+    Deliver,
+    Failed,
+    Login,
+    NodeFrame,
+    Reject,
+)
 from simulation.forest import Forest
 
 
@@ -28,7 +37,7 @@ class DoorClient:
         self.connection = Connection(self._said, "test", "mqtt", rights)
         self.written = b""
         self._requests = self._failures = 0
-        self.core.switch.login(self.connection, "mqtt/till")
+        self.ask(Login(VERSION, "mqtt/till"))
         self.publishing = Publishing(self)
         self.reading = MqttReading(self)
 
@@ -58,6 +67,8 @@ class DoorClient:
 
     def heard(self) -> bytes:
         """What was written once all is on disk; then it is forgotten."""
+        self.forest.settle()
+        self.reading.flush()
         self.forest.settle()
         said, self.written = self.written, b""
         return said

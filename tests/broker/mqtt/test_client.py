@@ -3,12 +3,14 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from broker import shares
 from broker.core.rows import Transaction
+from broker.mqtt.reading import MqttReading
 from broker.node import Node
 from broker.store.commit import GroupCommit
 from config.model import AdvisoryLog, Listener, Mqtt, Site
@@ -95,3 +97,33 @@ async def test_what_a_client_sent_together_is_committed_together(
         monkeypatch.undo()
     assert answered == b"".join(b"\x40\x02" + number.to_bytes(2) for number in range(1, COUNT + 1))
     assert len(submitted) < COUNT / 4
+
+
+async def test_others_have_turns_between_the_filters_of_a_packet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A packet behind it is read once all its filters are done."""
+    filters = b"".join(b"\x00\x04f%03d\x00" % number for number in range(COUNT))
+    subscribe = (
+        b"\x82" + bytes([(len(filters) + 2) % 128 | 128, (len(filters) + 2) // 128]) + b"\x00\x07" + filters
+    )
+    expected = b"\x90" + bytes([(COUNT + 2) % 128 | 128, (COUNT + 2) // 128]) + b"\x00\x07" + bytes(COUNT)
+    async with logged_in(tmp_path) as (reader, writer):
+        monkeypatch.setattr(shares, "SLICE", 0.0)
+        turns, met = Turns(), list[int]()
+        of_one = MqttReading.subscribe
+
+        def counted(reading: MqttReading, spelled: str, options: int, identifier: int) -> int:
+            met.append(turns.had)
+            return of_one(reading, spelled, options, identifier)
+
+        monkeypatch.setattr(MqttReading, "subscribe", counted)
+        try:
+            writer.write(subscribe + publish(9))
+            answered = await asyncio.wait_for(reader.readexactly(len(expected) + 4), 60)
+        finally:
+            turns.end()
+    puback = b"\x40\x02\x00\x09"
+    assert answered in (expected + puback, puback + expected)
+    assert len(met) == COUNT
+    assert all(later - earlier >= shares.TURNS for earlier, later in pairwise(met))

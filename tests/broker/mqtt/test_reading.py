@@ -1,0 +1,39 @@
+"""SUBSCRIBE packets and the retained messages that they ask for."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from broker.mqtt.packets import Publish, Subscribe
+from broker.mqtt.reading import Subscribing
+
+
+def subscribe(client: Any, *filters: tuple[str, int]) -> list[int]:
+    packet = Subscribing(client.reading, Subscribe(1, filters))
+    assert packet.go_on(lambda: False)
+    return packet.codes
+
+
+@pytest.fixture
+def reader(door_client: Callable[[], Any]) -> Any:
+    """Two retained messages are there."""
+    client = door_client()
+    for topic in ("a", "b"):
+        client.publishing.take(Publish(topic, b"kept", 0, True, False, 0))
+        client.publishing.flush()
+    client.heard()
+    return client
+
+
+def test_a_filter_that_a_packet_repeats_is_given_the_retained_messages_once(reader: Any) -> None:
+    assert subscribe(reader, *[("#", 0), ("#", 1)] * 50) == [0, 1] * 50
+    assert reader.heard().count(b"kept") <= 4
+    assert subscribe(reader, *[("#", 1)] * 50) == [1] * 50
+    assert reader.heard().count(b"kept") == 2
+
+
+def test_a_filter_that_is_subscribed_to_again_is_given_the_retained_messages_again(reader: Any) -> None:
+    for _ in range(3):
+        assert subscribe(reader, ("#", 0)) == [0]
+        assert reader.heard().count(b"kept") == 2
