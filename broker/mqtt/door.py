@@ -24,6 +24,8 @@ from config.model import Site
 from sapwood.protocol.errors import SapwoodError
 
 _log = logging.getLogger("sapwood.mqtt")
+_QOS: Final = ("0", "1", "2")
+"""Began the names of subscriptions that an older version made; others belong to no session of this door."""
 _HEADROOM: Final = 64 * 1024 + 16
 
 
@@ -119,7 +121,9 @@ class Door:
         if kept is not None:
             return kept
         found = self.host.core.topics.subscriptions.values()
-        older = {each.name: each.pattern for each in found if each.name and each.session == session}
+        older = {
+            each.name: each.pattern for each in found if each.session == session and each.name[:1] in _QOS
+        }
         if older:
             kept = kept_sessions.keep(session, NEVER)
             MqttReading.adopt(kept, older)

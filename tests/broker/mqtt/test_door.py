@@ -1,0 +1,41 @@
+"""The door and what other parts and older versions left of its clients' sessions."""
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import msgspec
+import pytest
+
+from broker.core.clients.kept_sessions import READS
+from broker.mqtt.door import Door
+from config.model import Site
+from simulation.forest import Forest
+
+
+@pytest.fixture
+def door(forest: Forest) -> Door:
+    """Of a node where two sessions have durable subscriptions that no kept session knows."""
+    forest.consumer("hq", "topic:prices/#", "old", durable="1prices/#")
+    forest.consumer("hq", "topic:prices/#", "other", durable="prices")
+    forest.settle()
+    host = SimpleNamespace(core=forest["hq"].core)
+    nothing = cast("Any", None)
+    return Door(cast("Any", host), Site(name="hq"), nothing, nothing, nothing)
+
+
+def session_of(door: Door, name: str) -> str:
+    (found,) = (each.session for each in door.host.core.topics.subscriptions.values() if each.name == name)
+    return found
+
+
+def test_a_subscription_of_an_older_version_is_read_on(door: Door) -> None:
+    kept = door.resume(session_of(door, "1prices/#"))
+    assert kept is not None
+    ((name, value),) = kept.values.items()
+    assert name == READS + "1prices/#"
+    assert msgspec.msgpack.decode(value)[:2] == ["prices/#", 1]
+
+
+def test_a_subscription_that_the_door_did_not_make_is_left_alone(door: Door) -> None:
+    assert door.resume(session_of(door, "prices")) is None
+    assert len(door.host.core.kept_sessions) == 0
