@@ -8,6 +8,7 @@ import asyncio
 import logging
 import secrets
 import ssl
+from functools import cached_property
 from typing import Final, Self
 
 from broker.core.clients.kept_sessions import NEVER, KeptSession
@@ -120,11 +121,19 @@ class Door:
         kept = kept_sessions.get(session)
         if kept is not None:
             return kept
-        found = self.host.core.topics.subscriptions.values()
-        older = {
-            each.name: each.pattern for each in found if each.session == session and each.name[:1] in _QOS
-        }
+        topics, left = self.host.core.topics, self._older.get(session, {})
+        older = {name: pattern for name, pattern in left.items() if topics.durable(session, name)}
         if older:
             kept = kept_sessions.keep(session, NEVER)
             MqttReading.adopt(kept, older)
+        self._older.pop(session, None)
         return kept
+
+    @cached_property
+    def _older(self) -> dict[str, dict[str, str]]:
+        """Patterns by names of what an older version made, by sessions: looked for once."""
+        core, found = self.host.core, dict[str, dict[str, str]]()
+        for each in core.topics.subscriptions.values():
+            if each.name[:1] in _QOS and core.kept_sessions.get(each.session) is None:
+                found.setdefault(each.session, {})[each.name] = each.pattern
+        return found
