@@ -256,7 +256,10 @@ class MqttReading:
                 continue
             transfer, most = frame.first + index, reading.options & packets.QOS
             qos = min(most, qos_of(message)) if frame.flags & Flag.PERSISTENT else 0
-            number = self._ids.known(transfer) if qos == 2 else 0
+            number = self._ids.known(transfer)
+            if number and qos < 2:
+                self._abandon(number)
+                number = 0
             is_new = bool(qos) and not number
             if is_new:
                 number = self._ids.next(transfer, qos)
@@ -331,6 +334,12 @@ class MqttReading:
         known = transfer or number in self._ids.released or not self._client.is_5
         said = packets.answer(packets.PUBREL, number, 0 if known else Reason.UNKNOWN_IDENTIFIER)
         self._client.after_commit(lambda: self._client.write(said))
+
+    def _abandon(self, number: int) -> None:
+        """Its message is given with a lower QoS now: the client is told to forget the identifier."""
+        self._ids.release(number)
+        self._window_taken(1)
+        self.write_committed(packets.answer(packets.PUBREL, number))
 
     def completed(self, number: int) -> None:
         """PUBCOMP."""

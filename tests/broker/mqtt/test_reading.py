@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from broker.core.clients.kept_sessions import NEVER
 from broker.mqtt.packets import Publish, Subscribe
 from broker.mqtt.reading import Subscribing
 
@@ -37,3 +38,27 @@ def test_a_filter_that_is_subscribed_to_again_is_given_the_retained_messages_aga
     for _ in range(3):
         assert subscribe(reader, ("#", 0)) == [0]
         assert reader.heard().count(b"kept") == 2
+
+
+def test_an_identifier_of_a_message_that_comes_again_with_a_lower_qos_is_released(
+    door_client: Callable[[], Any],
+) -> None:
+    """It was given with QoS 2 over an earlier connection: the client may know the identifier."""
+    before = door_client()
+    kept = before.core.kept_sessions.keep(before.session, NEVER)
+    before.reading.go_on(kept)
+    assert subscribe(before, ("a", 2)) == [2]
+    before.publishing.take(Publish("a", b"once", 2, False, False, 9))
+    before.publishing.flush()
+    assert b"\x00\x01once" in before.heard()
+    assert "given 1" in kept.values
+    assert subscribe(before, ("a", 1)) == [1]
+    before.heard()
+    before.core.switch.close(before.connection)
+    again = door_client()
+    again.reading.go_on(kept)
+    said = again.heard()
+    assert said.startswith(b"\x62\x02\x00\x01")
+    assert b"\x00\x02once" in said
+    again.reading.completed(1)
+    assert "given 1" not in kept.values
