@@ -48,7 +48,8 @@ def test_ping_traceroute_cells_and_links(running: Any, sapwood: Sapwood) -> None
         sapwood("traceroute", "till@york")
     assert "RoutingMgr@hq" in sapwood("cells")
     assert sapwood("links").startswith("hq, below nobody")
-    assert sapwood("links", "--json") == {"node": "hq", "chain": ["hq"], "links": [], "more": 0, "next": None}
+    listed = sapwood("links", "--json")
+    assert listed == {"node": "hq", "chain": ["hq"], "links": [], "wanted": [], "more": 0, "next": None}
     with pytest.raises(CommandError, match="hq has no link with 'york'"):
         sapwood("holds", "york")
 

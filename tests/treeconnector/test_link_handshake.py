@@ -88,7 +88,7 @@ def test_a_parent_without_the_secret_is_refused_by_the_child(links):
     pair.step("parent")
     pair.child.accept(b"secret", links.nowhere)
     pair.child.data_to_send()
-    false = proofs.make(b"another", proofs.Prover.PARENT, pair.child._transcript)
+    false = proofs.make(b"another", proofs.Prover.PARENT, pair.child._handshake._transcript)
     events = pair.send("child", frames.Prove(proof=false, position=Position()))
     assert events[-1].error.reason == Refusal.SECRET
     assert "hq does not have the secret" in events[-1].text

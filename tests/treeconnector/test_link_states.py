@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from treeconnector import frames
+from treeconnector import frame_events, frames
 from treeconnector.link import Link
 from treeconnector.link_states import (
     DECISIONS,
@@ -40,6 +40,7 @@ def test_no_move_stands_twice():
 
 def test_every_frame_has_a_handler_and_every_decision_a_method():
     read_with_the_packet = frames.Bundle
-    assert {*Link._handlers, read_with_the_packet} == {*frames.AnyFrame.__args__, frames.Unknown}
+    others = {*frame_events._READ, *frame_events._TAKEN, read_with_the_packet}
+    assert {*Link._handlers, *others} == {*frames.AnyFrame.__args__, frames.Unknown}
     for decision in DECISIONS:
         assert callable(getattr(Link, decision.call))

@@ -29,7 +29,7 @@ from broker.core.messages.queue import QueueEntry
 from broker.core.operations.dead_letters import Redrive
 from broker.core.policy import Policy
 from broker.core.rows import MetaRow
-from sapwood.protocol.bundles import Flag, Header, mask_bits, mask_bytes
+from sapwood.protocol.bundles import MAX_MESSAGES, Flag, Header, mask_bits, mask_bytes
 from sapwood.protocol.destinations import Kind
 from treeconnector.frames import MAX_GIVEN_IN_FRAME
 from treeconnector.link import Link
@@ -51,7 +51,7 @@ _MOST_EARLY: Final = 1000
 _DIGEST: Final = 16
 _REROUTES: Final = 4
 _ALL_BACK: Final = b""
-_EVERY: Final = -1
+_EVERY: Final = (1 << MAX_MESSAGES) - 1
 _ROW: Final = "given "
 _EARLY: Final = "came back early "
 
