@@ -31,6 +31,7 @@ from sapwood.client import Client, connect
 from sapwood.inbox import Delivery
 
 PATIENCE = 60.0
+NOBODY_THERE = "ws://127.0.0.1:9/link"
 WARNINGS_ARE_ERRORS = {"PYTHONWARNINGS": "error"}
 QUICK: dict[str, Any] = {
     "tree": "test",
@@ -112,6 +113,7 @@ class Network:
         if parent and line and name not in self.lines:
             (port,) = self._fresh_ports(1)
             self.lines[name] = CutLine(port, self.ports[parent])
+            self._reached_by_lines(parent)
         known = self._settings[name] = merged(self._settings.get(name, self.base), settings)
         fixed: Settings = {"name": name, "data": f"data/{name}", "listener": {"port": self.ports[name]}}
         fixed["permits"] = "open"  # what children may do is the subject of some tests only: these say it
@@ -124,6 +126,16 @@ class Network:
             fixed["tree_connectors"] = [{"nodetype": role, "uri": f"ws://127.0.0.1:{port}/link"}]
         text = json.dumps({"broker": merged(fixed, known)}, indent=2)
         self.nodes[name].file.write_text(text, encoding="utf-8")
+
+    def _reached_by_lines(self, parent: str) -> None:
+        """A child dials the address that its parent announces when its line is cut: let nobody be there."""
+        known = self._settings[parent]
+        if "mesh" in known:
+            return
+        self._settings[parent] = merged(known, {"listener": {"public_uri": NOBODY_THERE}})
+        said = json.loads(self.nodes[parent].file.read_text())
+        said["broker"]["listener"].setdefault("public_uri", NOBODY_THERE)
+        self.nodes[parent].file.write_text(json.dumps(said, indent=2), encoding="utf-8")
 
     def _fresh_ports(self, count: int) -> list[int]:
         taken = {*self.ports.values(), *(line.port for line in self.lines.values())}
