@@ -6,7 +6,7 @@ link, and a peer that leaves more than `MOST_UNREAD` bytes of them unread is lin
 
 import asyncio
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Final
 
 from bridges.carriers.base import Carrier, CarrierError, CarrierFlooded
@@ -19,6 +19,7 @@ from sapwood.protocol.errors import Refusal
 from treeconnector.link import Link
 
 MOST_UNREAD: Final = 64 * 1024 * 1024
+_AT_ONCE: Final = 4
 _UNREAD: Final = f"it leaves too many control frames unread: {MOST_UNREAD} bytes, or most of all links"
 
 
@@ -117,6 +118,8 @@ class LinkDriver:
                     await self._give_way(wire)
         if link.is_up and not wire.was_up:
             self._came_up(wire)
+        if link.streams.open:
+            self.flush()  # what passes by waits for no commit
         if waits:
             host.wake()
         else:
@@ -189,6 +192,7 @@ class LinkDriver:
             while carrier.room > 0:
                 packets = wire.link.data_to_send(carrier.room)
                 if not packets:
+                    self._pull_streams(wire)
                     return
                 carrier.send(packets)
         except CarrierError:
@@ -197,11 +201,29 @@ class LinkDriver:
             wire.cut_off()
             return
         self._unread.look(wire)
-        if wire.draining is None:
-            wire.draining = self._host.spawn(self._pull_later(wire))
+        self._pull_later(wire, carrier.drain)
 
-    async def _pull_later(self, wire: DrivenLink) -> None:
-        with contextlib.suppress(CarrierError):
-            await wire.carrier.drain()
-            wire.draining = None
-            self._pull(wire)
+    def _pull_streams(self, wire: DrivenLink) -> None:
+        """Behind all else, as long as nothing waits that the carrier was given; others have turns between."""
+        carrier, streams = wire.carrier, wire.link.streams
+        for _ in range(_AT_ONCE):
+            if not (streams.is_ready and carrier.is_idle):
+                break
+            carrier.send(wire.link.streams_to_send())
+            self._host.core.channels.pulled(wire.link)
+        if streams.is_ready:
+            self._pull_later(wire, carrier.until_idle)
+
+    def _pull_later(self, wire: DrivenLink, waiting: Callable[[], Awaitable[None]]) -> None:
+        """Go on when the carrier can."""
+
+        async def wait() -> None:
+            with contextlib.suppress(CarrierError):
+                await asyncio.sleep(0)
+                await waiting()
+                wire.draining = None
+                self._pull(wire)
+                self.flush()
+
+        if wire.draining is None:
+            wire.draining = self._host.spawn(wait())

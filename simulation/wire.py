@@ -41,7 +41,8 @@ class Wire:
         moved = False
         for source, _, way in self.sides():
             if source.running:
-                packets = way.source.data_to_send(budget)
+                packets = way.source.data_to_send(budget) or way.source.streams_to_send()
+                source.core.channels.pulled(way.source)
                 way.packets.extend(packets)
                 moved = moved or bool(packets)
         return moved

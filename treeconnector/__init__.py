@@ -33,5 +33,6 @@
 | `roles` | roles are types: what a leaf, a branch and the root may do |
 | `routes` | the routing table: for each destination, through which gateways it is reached |
 | `static_routes` | routes that an operator sets: exact, alias, default and dumpster |
+| `streams` | the streams of one link: numbers, credit both ways, what waits to be sent |
 | `trie` | finds which of many patterns match a topic, without trying each |
 """

@@ -15,6 +15,7 @@ from treeconnector.identity import BUNDLE_ID_BYTES
 from treeconnector.incoming import Incoming, declined_keys, destination_text
 from treeconnector.link_events import Event
 from treeconnector.link_settings import checked_name, clean
+from treeconnector.streams import Streams
 
 MAX_AUTHORITIES: Final = 24 * 1024
 DIGEST: Final = 16
@@ -90,8 +91,19 @@ _TAKEN: Final[dict[type[Any], Callable[[Incoming, Any], Event | None]]] = {
     frames.Unknown: lambda _, frame: None,  # an optional frame of a later version
 }
 
+_STREAMED: Final[dict[type[Any], Callable[[Streams, Any], Event | None]]] = {
+    frames.StreamOpen: Streams.asked,
+    frames.StreamOpened: Streams.accepted,
+    frames.StreamData: Streams.data,
+    frames.StreamCredit: Streams.credit,
+    frames.StreamEnd: Streams.ended,
+    frames.StreamReset: Streams.reset,
+}
 
-def event_of(frame: Any, incoming: Incoming, peer: str) -> Event | None:
+
+def event_of(frame: Any, incoming: Incoming, streams: Streams, peer: str) -> Event | None:
     """What a frame says; None: nothing yet. `peer`: its name."""
     kind = type(frame)
+    if kind in _STREAMED:
+        return _STREAMED[kind](streams, frame)
     return _TAKEN[kind](incoming, frame) if kind in _TAKEN else _READ[kind](peer, frame)

@@ -92,7 +92,8 @@ class Hello(Frame, frozen=True, tag=1, kw_only=True):
     has a parent as its dialled peer, just itself. `window_*`: how much the *receiver* of this frame may
     send unacknowledged. `addresses`: where this node can be dialled. `mesh`: the other nodes of its mesh; a
     dialler that lists its peer there means to be beside it, not below. `above`: nodes above this one that
-    `chain` does not name, since their mesh has one name there; from a dialler none.
+    `chain` does not name, since their mesh has one name there; from a dialler none. `streams`: how many the
+    receiver of this frame may have open on the link, of those that it opened; 0 = the sender knows none.
     """
 
     version: int
@@ -114,6 +115,7 @@ class Hello(Frame, frozen=True, tag=1, kw_only=True):
     reads: int = 1
     mesh: list[Member] = []
     above: list[str] = []
+    streams: int = 0
 
 
 class Prove(Frame, frozen=True, tag=2, kw_only=True):
@@ -312,6 +314,56 @@ class Granted(Frame, frozen=True, tag=80):
     more: bool = False
 
 
+class StreamOpen(Frame, frozen=True, tag=100):
+    """Optional, as all frames of streams: the sender wants a stream to what node `to` offers as `name`.
+
+    `stream`: its number on this link, odd from the dialler, even from the other end, higher than any before.
+    `origin`: the node where it was asked for; `channel`: 16 bytes, the same on every link of the way; `hops`:
+    links before this one.
+    """
+
+    stream: int
+    to: str
+    name: str
+    origin: str
+    channel: bytes
+    hops: int = 0
+
+
+class StreamOpened(Frame, frozen=True, tag=101):
+    """What was asked for is there. Never sent by who opened it."""
+
+    stream: int
+
+
+class StreamData(Frame, frozen=True, tag=102):
+    """The next bytes, as far as the receiver has given credit; never empty."""
+
+    stream: int
+    data: bytes
+
+
+class StreamCredit(Frame, frozen=True, tag=103):
+    """So many bytes more may come, beside `streams.PIECE` that may come at once."""
+
+    stream: int
+    size: int
+
+
+class StreamEnd(Frame, frozen=True, tag=104):
+    """The sender has no more to send; it goes on reading."""
+
+    stream: int
+
+
+class StreamReset(Frame, frozen=True, tag=105):
+    """The stream is over in both directions, or never was. `reason`: for programs; `text`: for people."""
+
+    stream: int
+    reason: str
+    text: str
+
+
 class Unknown(msgspec.Struct, frozen=True):
     """Stands for an optional frame of a later version. Is never sent."""
 
@@ -347,6 +399,12 @@ AnyFrame = (
     | Authorities
     | Given
     | Granted
+    | StreamOpen
+    | StreamOpened
+    | StreamData
+    | StreamCredit
+    | StreamEnd
+    | StreamReset
 )
 
 _encoder = msgspec.msgpack.Encoder()

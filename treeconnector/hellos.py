@@ -118,6 +118,7 @@ def _check_numbers(hello: Hello) -> None:
         "window_bundles": 1,
         "window_bytes": 1,
         "reads": 1,
+        "streams": 0,
     }
     for name, smallest in least.items():
         if not smallest <= getattr(hello, name) < MAX_NUMBER:

@@ -163,6 +163,7 @@ class Link(LinkMachine):
             settings.window_bytes,
         )
         self._out.open_window(up.resumption.peer_received, self.peer.window_bundles, self.peer.window_bytes)
+        self.streams.peer_takes = self.peer.streams
         self._was_heard = True
         events.append(up)
 
@@ -315,6 +316,44 @@ class Link(LinkMachine):
         if self._require(frames.Granted):
             for data, more in pieces(pack(grants), self._out.max_frame):
                 self._out.control(frames.Granted(data, more))
+
+    # --- streams
+
+    def open_stream(self, to: str, name: str, origin: str, channel: bytes, hops: int) -> int:
+        """Ask for a stream to what node `to` offers as `name`. Returns its number; see `streams.Streams`.
+
+        Caller's duty: `streams.has_room`.
+        """
+        number = self.streams.begin()
+        self._out.control(frames.StreamOpen(number, to, name, origin, channel, hops))
+        return number
+
+    def accept_stream(self, number: int) -> None:
+        """What the peer asked for is there."""
+        if self.streams.accept(number):
+            self._out.control(frames.StreamOpened(number))
+
+    def send_stream(self, number: int, data: bytes) -> None:
+        """Let these bytes follow, behind all else that the link has to say."""
+        self.streams.send(number, data)
+        self._out.wake()
+
+    def finish_stream(self, number: int) -> None:
+        """Nothing more follows on it; what the peer sends still comes."""
+        self.streams.finish(number)
+        self._out.wake()
+
+    def reset_stream(self, number: int, reason: str, text: str) -> None:
+        """It is over in both directions, whatever waits."""
+        if self._state is State.UP and self.streams.remove(number):
+            self._out.control(frames.StreamReset(number, reason, clean(text)))
+
+    def stream_passed(self, number: int, size: int) -> None:
+        """So many bytes that came have been passed on, and as many more may come."""
+        self.streams.passed(number, size)
+        self._out.wake()
+
+    # --- what is not taken
 
     def decline(self, keys: Sequence[Destination], text: str) -> None:
         """These advices or bundles are over a limit, or not the peer's to make."""

@@ -182,6 +182,46 @@ class PeerLeft(Event, frozen=True):
     text: str
 
 
+class StreamAsked(Event, frozen=True):
+    """The peer wants a stream to what node `to` offers as `name`. Names and sizes are checked, nothing else:
+    `origin` is who the peer says that it is for, `channel` 16 bytes. The node accepts or resets it.
+    """
+
+    stream: int
+    to: str
+    name: str
+    origin: str
+    channel: bytes
+    hops: int
+
+
+class StreamAccepted(Event, frozen=True):
+    """A stream that this end opened is open."""
+
+    stream: int
+
+
+class StreamArrived(Event, frozen=True):
+    """The next bytes of a stream; `Link.stream_passed` when they have been passed on."""
+
+    stream: int
+    data: bytes
+
+
+class StreamFinished(Event, frozen=True):
+    """The peer sends no more on a stream; it goes on reading."""
+
+    stream: int
+
+
+class StreamBroken(Event, frozen=True):
+    """A stream is over, says the peer, or never was."""
+
+    stream: int
+    reason: str
+    text: str
+
+
 class Throttled(Event, frozen=True):
     """The peer sends more control frames than allowed: read nothing from it before `until` (seconds)."""
 

@@ -7,6 +7,7 @@ import msgspec
 
 from sapwood.protocol import bundles
 from sapwood.protocol.errors import FrameError, LinkRefused, LocalError, Refusal, RemoteError, SequenceError
+from sapwood.protocol.packets import packet as joined_packet
 from treeconnector import frames, hellos
 from treeconnector.frame_events import event_of
 from treeconnector.frames import Frame, Hello, Member
@@ -18,12 +19,23 @@ from treeconnector.link_settings import LinkSettings, clean, hello_of
 from treeconnector.link_states import RECEIVABLE_BY_CHILD, RECEIVABLE_BY_PARENT, State
 from treeconnector.outgoing import Outgoing
 from treeconnector.pacing import KeepAlive, Pace
+from treeconnector.streams import FREE, Streams
 
 Handler = Callable[[Any, Any, list[Event]], None]
 _BUNDLES: Final = frozenset((frames.Bundle, frames.Part, frames.Volatile))
 _UNPACKED_AS_A_FRAME: Final = 16 * 1024
 """A bundle that is unpacked much larger than it comes costs as frames do that are read as slowly."""
 _PULL: Final = 256 * 1024
+
+
+def _moves_much(frame: Any) -> bool:
+    """Is it a stream's frame whose bytes are paced by credit?"""
+    match frame:
+        case frames.StreamData(data=data):
+            return len(data) >= FREE
+        case frames.StreamCredit(size=size):
+            return size >= FREE
+    return False
 
 
 class LinkMachine:
@@ -69,6 +81,7 @@ class LinkMachine:
         self._pings = 0
         self._control_frames = 0
         self._out = Outgoing(settings.max_frame)
+        self.streams = Streams(settings.streams, dials=dials)
         self._in = Incoming(0, settings.max_message, settings.window_bundles, settings.window_bytes)
         if dials:
             self._out.control(self.hello)
@@ -174,13 +187,13 @@ class LinkMachine:
                 self._control_frames += arrived.header.size // _UNPACKED_AS_A_FRAME
                 events.append(arrived)
                 continue
-            if kind not in _BUNDLES:
+            if kind not in _BUNDLES and not _moves_much(frame):
                 self._control_frames += 1
             if then is not self._state:
                 self._enter(then)
             if kind in self._handlers:
                 self._handlers[kind](self, frame, events)
-            elif (event := event_of(frame, self._in, self.peer_name)) is not None:
+            elif (event := event_of(frame, self._in, self.streams, self.peer_name)) is not None:
                 self._charge(event)
                 events.append(event)
 
@@ -246,9 +259,22 @@ class LinkMachine:
 
     def data_to_send(self, budget: int = _PULL) -> list[bytes]:
         """Packets for the carrier, of about `budget` bytes together; [] if there is nothing to send."""
+        for frame in self.streams.credits():
+            self._out.control(frame)
         packets = self._out.pull(budget)
         self.bytes_out += sum(map(len, packets))
         return packets
+
+    def streams_to_send(self) -> list[bytes]:
+        """One packet of streams' bytes, or []. Caller's duty: `data_to_send` gives nothing, and all that it
+        gave has left, so that nothing waits for more than this packet.
+        """
+        found = self.streams.pull() if self._state is State.UP else []
+        if not found:
+            return found
+        joined = joined_packet(found)
+        self.bytes_out += len(joined)
+        return [joined]
 
     def transport_closed(self, text: str = "the transport closed") -> list[Event]:
         """The carrier has gone, whoever closed it."""
@@ -273,6 +299,7 @@ class LinkMachine:
         self, error: RemoteError | LinkRefused | None, text: str, events: list[Event], *, by_peer: bool
     ) -> None:
         self._enter(State.ENDED)
+        self.streams.forget()
         self._in.forget()  # whoever keeps an ended link, be it a cycle of references, keeps no megabytes
         self.end_text, self.end_error = text, error
         events.append(LinkEnded(error, text, by_peer))

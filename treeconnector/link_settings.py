@@ -11,6 +11,7 @@ from treeconnector.frames import Hello, Member, Position
 from treeconnector.identity import Identity
 
 MAX_TEXT: Final = 1000
+MOST_STREAMS: Final = 2048
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +19,8 @@ class LinkSettings:
     """Sizes in bytes, times in seconds. `window_*`: how much the peer may send unacknowledged.
 
     `keep_alive`: silence after which the peer is asked; `dead_after`: silence after that which ends the
-    link. `max_frames_per_second`: of control frames; who sends more is read more slowly.
+    link. `max_frames_per_second`: of control frames; who sends more is read more slowly. `streams`: how many
+    the peer may have open, of those that it opened; 0 = this end takes part in none.
     """
 
     max_frame: int = frames.DEFAULT_MAX_FRAME
@@ -29,6 +31,7 @@ class LinkSettings:
     dead_after: float = 10.0
     handshake_timeout: float = 10.0
     max_frames_per_second: float = 20_000
+    streams: int = MOST_STREAMS
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +75,7 @@ def hello_of(
         reads=reads,
         mesh=list(mesh),
         above=list(above),
+        streams=settings.streams,
     )
     try:
         hellos.check(hello)

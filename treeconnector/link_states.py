@@ -69,6 +69,12 @@ _WHILE_UP = (
     frames.Nobody,
     frames.Mesh,
     frames.Given,
+    frames.StreamOpen,
+    frames.StreamOpened,
+    frames.StreamData,
+    frames.StreamCredit,
+    frames.StreamEnd,
+    frames.StreamReset,
 )
 _WHILE_UP_FROM_PARENT = (frames.Chain, frames.Moved, frames.Conflict, frames.Granted, frames.Authorities)
 _AFTER_HELLO = (State.CHOOSING, State.PROVING, State.ADMITTING, State.UP)

@@ -8,6 +8,9 @@ topic:audit/*-late   topics only; `*` is any text within a level
 queue:orders         queues only
 till@hq, #@{name}    cells of nodes: a queue's name, and a node's
 
+A rule of `opens` is `NAME@NODE`: what the child, and nodes below it, may open channels to; one of `serves`
+is what others may open at the child and at nodes below it. In both '*' is any text, and `{name}` as above.
+
 A grant's `nodes` are names of nodes, in which `*` is any text, and `{name}` the child's own.
 
 Law: a grant is a list of what may be; what no rule names, may not be. To each belong, whatever is written:
@@ -26,6 +29,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
+from msgspec.structs import astuple
 
 from sapwood.protocol.destinations import Destination, Kind
 from sapwood.protocol.errors import PatternError
@@ -41,9 +45,11 @@ NOTHING: Final = "nothing"
 MAX_RULE: Final = 1024
 MAX_GRANTS: Final = 64
 MAX_GRANTS_BYTES: Final = 4 * 1024 * 1024
+_WITHOUT: Final = 5
 _OWN_CELLS: Final = "queue:#@{name}"
 _LEVEL = re.compile(r"\+|#|[^/+#{}\x00-\x1f\x7f]*(\{name\}[^/+#{}\x00-\x1f\x7f]*)?")
 _NODE = re.compile(r"[A-Za-z0-9._*-]{0,64}(\{name\}[A-Za-z0-9._-]{0,64})?")
+_CHANNEL = re.compile(r"[A-Za-z0-9._*-]{1,64}@([A-Za-z0-9._*-]{1,64}|\{name\}[A-Za-z0-9._-]{0,64})")
 _SHOWN: Final = 5
 _REMEMBERED: Final = 4096
 
@@ -56,10 +62,13 @@ class Grant(msgspec.Struct, array_like=True, frozen=True):
     consume: tuple[str, ...] = OWN
     send: tuple[str, ...] = OWN
     nodes: tuple[str, ...] = ()
+    opens: tuple[str, ...] = ()
+    serves: tuple[str, ...] = ()
 
 
 def pack(grants: Sequence[Grant]) -> bytes:
-    return _encode(list(grants))
+    """Grants that let no channel through are packed as in versions that had none."""
+    return _encode([each if each.opens or each.serves else astuple(each)[:_WITHOUT] for each in grants])
 
 
 def pieces(data: bytes, max_frame: int) -> Iterator[tuple[bytes, bool]]:
@@ -105,6 +114,15 @@ def read_rule(text: str, *, cells: bool = True) -> Rule:
 
 def _is_level(level: str) -> bool:
     return bool(_LEVEL.fullmatch(level)) and not (ANY in level and NAME in level)
+
+
+def check_channel_rule(text: str) -> str:
+    """Return `text` if it can stand among a grant's `opens` and `serves`; else raise `PatternError`."""
+    if not _CHANNEL.fullmatch(text) or len(text) > MAX_RULE:
+        raise PatternError(
+            f"{text[:80]!r}: expected NAME@NODE, in which '*' is any text, and {NAME} as the node the child"
+        )
+    return text
 
 
 def check_node_rule(text: str) -> str:
@@ -182,8 +200,27 @@ class _Side:
         return bool(self._nodes.rule_of((node,)))
 
     def listed(self) -> str:
-        shown = ", ".join(self.written[:_SHOWN]) or NOTHING
-        return f"{shown} and {len(self.written) - _SHOWN} more" if len(self.written) > _SHOWN else shown
+        return _listed(self.written)
+
+
+def _listed(written: Sequence[str]) -> str:
+    shown = ", ".join(written[:_SHOWN]) or NOTHING
+    return f"{shown} and {len(written) - _SHOWN} more" if len(written) > _SHOWN else shown
+
+
+class _Offers:
+    """The channels of one direction that a grant lets through: `written`, and read."""
+
+    def __init__(self, written: Sequence[str], names: Names) -> None:
+        self.written = written
+        self._rules = PatternSet()
+        for text in written:
+            if text != NOTHING:
+                name, _, node = check_channel_rule(text).partition("@")
+                self._rules.add((node, name), names, text)
+
+    def takes(self, name: str, node: str) -> bool:
+        return bool(self._rules.rule_of((node, name)))
 
 
 class Rules:
@@ -196,6 +233,8 @@ class Rules:
         self.names = Names(grant.child, grant.nodes)
         self.consume = _Side(grant.consume, self.names, own, cells=False)
         self.send = _Side(grant.send, self.names, (*own, *ANSWERS), cells=True)
+        self.opens = _Offers(grant.opens, self.names)
+        self.serves = _Offers(grant.serves, self.names)
 
     def __repr__(self) -> str:
         return f"<Rules of {self.grant.by} for {self.grant.child}>"
@@ -260,6 +299,20 @@ class Permit:
         for rules in self.rules:
             if node not in rules.names and not rules.send.reaches(node):
                 return rules.refusal("send to", f"any cell of {node[:64]}", rules.send.listed())
+        return ""
+
+    def why_not_open(self, name: str, node: str) -> str:
+        """May the child, or a node below it, open a channel to what a node offers by that name?"""
+        for rules in self.rules:
+            if not rules.opens.takes(name, node):
+                return rules.refusal("open channels to", f"{name}@{node}", _listed(rules.opens.written))
+        return ""
+
+    def why_not_serve(self, name: str, node: str) -> str:
+        """May others open a channel to what the child, or a node below it, offers by that name?"""
+        for rules in self.rules:
+            if not rules.serves.takes(name, node):
+                return rules.refusal("serve channels to", f"{name}@{node}", _listed(rules.serves.written))
         return ""
 
     def why_not_have(self, node: str) -> str:

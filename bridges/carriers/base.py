@@ -19,6 +19,7 @@ CarrierError
 └── CarrierFlooded   the other side sends more than anybody may who has not proved itself; we can still say so
 """
 
+import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Final
@@ -28,6 +29,7 @@ from treeconnector.identity import Shown
 
 BUFFER_BYTES: Final = 1024 * 1024
 CLOSE_TIMEOUT: Final = 3.0
+LOOK_AGAIN: Final = 0.002
 
 
 class CarrierError(SapwoodError):
@@ -88,6 +90,17 @@ class Carrier(ABC):
     def writable(self) -> bool:
         """True while the buffer has room and the carrier lives."""
         return self.room > 0
+
+    @property
+    @abstractmethod
+    def is_idle(self) -> bool:
+        """Has all that was sent left this process? Then what is sent next waits for nothing of ours."""
+
+    async def until_idle(self) -> None:
+        """Wait until `is_idle`. Raises `CarrierError` if the carrier ends meanwhile."""
+        while not self.is_idle:
+            await self.drain()
+            await asyncio.sleep(LOOK_AGAIN)
 
     @abstractmethod
     async def drain(self) -> None:

@@ -83,6 +83,10 @@ class MemoryCarrier(Carrier):
     def room(self) -> int:
         return 0 if self._error else self._outgoing.limit - self._outgoing.size
 
+    @property
+    def is_idle(self) -> bool:
+        return not self._error and not self._outgoing.size
+
     async def drain(self) -> None:
         while not self._error and self.room <= 0:
             await self._outgoing.drained.wait()

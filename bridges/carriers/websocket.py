@@ -41,6 +41,7 @@ from config.schemes import DIRECT
 from treeconnector.frames import DEFAULT_MAX_FRAME
 
 DEFAULT_TIMEOUT: Final = 10.0
+UNSENT: Final = 16 * 1024
 _MAX_REASON_BYTES: Final = 120
 _CLOSED_WELL: Final = frozenset({aiohttp.WSCloseCode.OK, aiohttp.WSCloseCode.GOING_AWAY})
 _SENDING_FAILED: Final = (aiohttp.ClientError, OSError, RuntimeError)
@@ -153,6 +154,7 @@ class WebSocketCarrier(Carrier):
         self._drained = asyncio.Event()
         self._drained.set()
         self._writer: asyncio.Task[None] | None = None
+        self._is_short = False
 
     def __repr__(self) -> str:
         state = type(self._error).__name__ if self._error else "open"
@@ -226,6 +228,17 @@ class WebSocketCarrier(Carrier):
     @property
     def room(self) -> int:
         return 0 if self._error else BUFFER_BYTES - self._buffered
+
+    @property
+    def is_idle(self) -> bool:
+        """Asked once, the system takes no more than `UNSENT` bytes that it cannot send from then on."""
+        if self._error or self._buffered:
+            return False
+        if not self._is_short:
+            self._is_short = True
+            _keep_short(self._socket)
+        transport = getattr(getattr(self._socket, "_writer", None), "transport", None)
+        return transport is None or not transport.get_write_buffer_size()
 
     async def drain(self) -> None:
         while not self._error and self.room <= 0:
@@ -314,6 +327,15 @@ def _queue_of(opened: _Socket) -> Collection[Any]:
     reader = getattr(opened, "_reader", None)
     queue = getattr(reader, "_buffer", ())
     return queue if isinstance(queue, deque) else ()
+
+
+def _keep_short(opened: _Socket) -> None:
+    """Let the system say that it takes no more while it has that much unsent, where it can."""
+    line = opened.get_extra_info("socket")
+    option = getattr(socket, "TCP_NOTSENT_LOWAT", None)
+    if line is not None and option is not None:
+        with contextlib.suppress(OSError):
+            line.setsockopt(socket.IPPROTO_TCP, option, UNSENT)
 
 
 def _session(context: ssl.SSLContext | None, local: str) -> aiohttp.ClientSession:

@@ -26,6 +26,7 @@ from broker.core.lookup import Lookup
 from broker.core.messages.trace import Trace
 from broker.core.neighbours.admission import LinkAdmission, Secrets
 from broker.core.neighbours.advertising import Advertising
+from broker.core.neighbours.channels import Channels
 from broker.core.neighbours.following import Following
 from broker.core.neighbours.handover import Handover
 from broker.core.neighbours.link_custody import LinkCustody
@@ -167,6 +168,7 @@ class NodeCore:
         own_mesh = self.mesh = OwnMesh(
             context, links, logical_addresses, ancestry, offers, relocation, neighbourhood, mesh
         )
+        self.channels = Channels(context, lookup, permits, may_enter)
         self._link_maker = LinkMaker(
             context, link_settings, zone, links, ancestry, logical_addresses, own_mesh
         )
@@ -240,6 +242,7 @@ class NodeCore:
             self.handover,
             self.removal,
             self.kept_sessions,
+            self.channels,
             self.statistics,
         )
 
@@ -294,9 +297,8 @@ class NodeCore:
             pass
 
     def hear(self, link: Link, packet: bytes) -> Iterator[bool]:
-        """Receive a packet, one step after the other; others may have their turn in between.
-
-        Each says whether somebody may wait for what it changed; for what an acknowledgement ends nobody does.
+        """Receive a packet, step after step; others may have their turn in between. Each says whether
+        somebody may wait for what it changed; for what an acknowledgement ends nobody does.
         """
         for piece in link.pieces(packet):
             said = link.receive(piece, self.clock.now)

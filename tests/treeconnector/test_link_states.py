@@ -40,7 +40,7 @@ def test_no_move_stands_twice():
 
 def test_every_frame_has_a_handler_and_every_decision_a_method():
     read_with_the_packet = frames.Bundle
-    others = {*frame_events._READ, *frame_events._TAKEN, read_with_the_packet}
+    others = {*frame_events._READ, *frame_events._TAKEN, *frame_events._STREAMED, read_with_the_packet}
     assert {*Link._handlers, *others} == {*frames.AnyFrame.__args__, frames.Unknown}
     for decision in DECISIONS:
         assert callable(getattr(Link, decision.call))

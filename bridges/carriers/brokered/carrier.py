@@ -286,6 +286,10 @@ class BrokeredCarrier(Carrier):
     def room(self) -> int:
         return 0 if self._error or self._ending else self._outgoing.room
 
+    @property
+    def is_idle(self) -> bool:
+        return self._error is None and self._outgoing.is_light
+
     async def drain(self) -> None:
         while not (self._error or self._ending) and self.room <= 0:
             self._drained.clear()

@@ -49,6 +49,11 @@ class OutgoingWindow:
         """Nothing waits here."""
         return not self._waiting
 
+    @property
+    def is_light(self) -> bool:
+        """Nothing waits here, and no more is under way than what the other node says at once that it took."""
+        return not self._waiting and len(self._under_way) <= MAX_ENVELOPES // _SHARE
+
     def put(self, packets: Sequence[bytes], size: int) -> None:
         self._waiting.extend(packets)
         self.bytes += size

@@ -10,5 +10,6 @@
 | `mesh` | the others of one logical root or branch |
 | `handover` | what waits for a lost neighbour goes another way |
 | `following`, `heirs` | messages go after a node that moved, or whose neighbour has gone |
+| `channels` | streams to what another node offers, through the links |
 | `relocation` | a name that is live elsewhere |
 """

@@ -163,6 +163,11 @@ class ChildPermits(Policy):
                 return ""
         return why
 
+    def why_not_open_above(self, parent: str, name: str, node: str) -> str:
+        """Would a parent, or a node above it, refuse a channel that this node opens?"""
+        permit = self._above.get(parent)
+        return permit.why_not_open(name, node) if permit is not None else ""
+
     def permit_of(self, child: str) -> Permit:
         """The permit of a child by now, whether it is here or not."""
         own = self._set.get(child) or self._grant_of(child)

@@ -200,6 +200,37 @@ async def test_an_unread_line_makes_the_sender_wait(pair: Pair) -> None:
         await waiting
 
 
+async def test_a_line_that_takes_no_more_is_not_idle_and_is_again_when_all_has_left(pair: Pair) -> None:
+    """Whoever sends only while it is idle has little on its way, however much the line could hold."""
+    sender, receiver = pair
+    async with asyncio.timeout(60):
+        await sender.until_idle()
+    assert sender.is_idle
+    await fill(sender)
+    assert not sender.is_idle
+    waiting = asyncio.create_task(sender.until_idle())
+
+    async def read() -> None:
+        while True:
+            await receiver.receive()
+
+    reading = asyncio.create_task(read())
+    async with asyncio.timeout(60):
+        await waiting
+    assert sender.is_idle
+    reading.cancel()
+
+
+async def test_nobody_waits_for_a_carrier_that_has_ended_to_be_idle(pair: Pair) -> None:
+    await fill(pair[0])
+    waiting = asyncio.create_task(pair[0].until_idle())
+    await asyncio.sleep(0)
+    await pair[0].close()
+    with pytest.raises(CarrierClosed):
+        await waiting
+    assert not pair[0].is_idle
+
+
 async def test_a_cancelled_receive_loses_nothing(pair: Pair) -> None:
     waiting = asyncio.create_task(pair[1].receive())
     await asyncio.sleep(0)
