@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent / "brokers")]
+sys.path[:0] = [str(Path(__file__).parent / each) for each in (".", "brokers", "ocaml")]
 
 from environments import REST, TABLE, TESTS, environment_of  # noqa: E402 - found by the line above
 
@@ -135,6 +135,15 @@ def bind(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[BindServer]":
         yield server
     finally:
         server.stop()
+
+
+@pytest.fixture(scope="session")
+def ocaml(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A workspace of dune with the library for OCaml and programs that use it, built once."""
+    from workspace import build
+
+    base = tmp_path_factory.getbasetemp()
+    return build(base.parent if "PYTEST_XDIST_WORKER" in os.environ else base)
 
 
 _domains = itertools.count(1)

@@ -1,0 +1,14 @@
+(** A message as a transfer gives it. *)
+
+type t = {
+  id : int64;  (** this node's number for it: acknowledge it by this *)
+  payload : string;  (** its bytes *)
+  is_text : bool;
+  correlation_id : string;  (** a whole number of 64 bits, in decimal *)
+  reply_to : string;  (** where to answer; "" = nowhere *)
+  redelivered : bool;  (** it may have been given before *)
+  task_id : string;
+}
+
+val of_transfer : string -> t list
+(** The messages in the body of an answer. Raises {!Json.Wrong}. *)

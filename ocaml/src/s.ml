@@ -1,0 +1,114 @@
+(** How programs wait, and the modules that are made for each way: blocking, and with Lwt. *)
+
+(** A way to wait. Made of the parts that a program of that kind uses anyway. *)
+module type IO = sig
+  include Cohttp.S.IO
+
+  val fail : exn -> 'a t
+  val catch : (unit -> 'a t) -> (exn -> 'a t) -> 'a t
+  val sleep : float -> unit t
+  val spawn : (unit -> unit t) -> unit
+
+  type socket
+
+  val connect : string -> int -> (ic * oc * socket) t
+
+  val shut : socket -> unit
+  (** End it: whoever reads from it is woken. *)
+
+  val free : socket -> unit
+  (** Nobody uses it any more. *)
+
+  val within : socket -> float -> (unit -> 'a t) -> 'a t
+  (** Read from it for so many seconds at most, then raise anything. *)
+
+  val passes : exn -> bool
+  (** Is it no fault of a line, but a wish to stop? *)
+
+  val atomic : (unit -> 'a) -> 'a
+  (** Change something that others change too; without waiting. *)
+
+  type monitor
+  (** A lock on which one can wait for others to change what it guards. *)
+
+  val monitor : unit -> monitor
+  val locked : monitor -> (unit -> 'a t) -> 'a t
+  val wait : monitor -> unit t
+  val broadcast : monitor -> unit
+end
+
+module type SESSION = sig
+  type 'a io
+  type t
+
+  val connect : ?token:string -> ?account:string * string -> ?secret:string -> string -> t io
+  (** Log in at a node, as "http://127.0.0.1:7600". [token] names the session: a fresh one unless it is given.
+      [account]: a name and its password; [secret]: that of the node's sessions. A line that breaks later is made
+      again, with growing pauses, and all that was subscribed to is subscribed to again; requests wait for that.
+      Raises {!Errors.Connect_failed} and {!Errors.Refused}. *)
+
+  val close : t -> unit
+  (** End the session: what is not acknowledged is given to others. *)
+
+  val token : t -> string
+
+  val help : t -> string
+  (** Where the node explains its protocol: its answers' header Link. *)
+
+  val create : ?until:float -> ?home:bool -> ?queue:string -> t -> string io
+  (** Make a queue, or with [queue] see that there is one of this name. Returns the name: without [queue] a fresh one,
+      of a queue that goes with the session. [home]: its messages stay at this node. All requests: [until] is the time,
+      as [Unix.gettimeofday] tells it, at which they give up with {!Errors.Connect_failed}; they raise {!Errors.Refused}
+      and {!Errors.Closed}. *)
+
+  val destroy : t -> string -> unit io
+  val subscribe : ?until:float -> t -> string -> unit io
+
+  val subscribed : t -> string -> bool
+  (** False once a fresh queue has gone with its session. *)
+
+  val send : ?until:float -> ?correlation_id:string -> ?reply_to:string -> t -> string -> string -> unit io
+  (** [send session queue payload] returns when the node has it on disk. If the line broke before the answer it is sent
+      again: it may come twice, and is not lost. *)
+
+  val transfer : t -> ack_to:int64 -> seconds:float -> Message.t list io
+  (** Messages with ids above [ack_to] (-1 = all): at once if there are any, none after [seconds]. *)
+
+  val ack : t -> int64 -> unit io
+  val list : t -> string -> string list io
+end
+
+module type RPC = sig
+  type 'a io
+  type session
+
+  type t
+  (** Calls services. *)
+
+  type interface = (Call.t -> Json.t io) Interface.t
+
+  val return : 'a -> 'a io
+  val fail : exn -> 'a io
+
+  val connect : ?token:string -> ?account:string * string -> ?secret:string -> string -> t io
+  (** As a session's [connect]. *)
+
+  val close : t -> unit
+
+  val at : ?queue:string -> ?timeout:float -> t -> t
+  (** The same, for calls to this queue (NAME, or NAME@NODE; the interface's name unless it is given) that wait so many
+      seconds (30). *)
+
+  val request : t -> Call.t -> (Json.t, Fault.t) result io
+  (** Any call. Raises {!Errors.Call_timeout}, {!Errors.Reply_lost}, {!Errors.Bad_reply}, {!Errors.Refused}. *)
+
+  val call : t -> interface:string -> version:string -> ('i, 'o, 'e) Stub.t -> 'i -> ('o, 'e) result io
+  (** A call with types. Raises also {!Json.Wrong} for wrong inputs, before anything is sent, and {!Errors.Service}. *)
+
+  val methods : ('i, 'o, 'e) Stub.t -> ('i -> ('o, 'e) result io) -> (Call.t -> Json.t io) Interface.method_
+  (** A method out of a function with types. *)
+
+  val serve : ?workers:int -> session -> string -> interface list -> unit io
+  (** Answer the requests on a queue, [workers] (8) at once, until the session is closed. The reply is on disk before
+      the request is acknowledged; an exception that is no {!Errors.Service} is answered [FAILED] and logged. *)
+end

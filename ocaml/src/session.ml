@@ -1,0 +1,267 @@
+module Make (Io : S.IO) = struct
+  module Request = Cohttp.Request.Make (Io)
+  module Response = Cohttp.Response.Make (Io)
+
+  type 'a io = 'a Io.t
+  type line = { ic : Io.ic; oc : Io.oc; socket : Io.socket }
+
+  type t = {
+    host : string;
+    port : int;
+    token : string;
+    proof : (string * string) list;
+    mutable help : string;
+    mutable idle : line list;
+    mutable lines : line list;
+    mutable kept : (string * (string * string) list) list;  (** requests that a new session needs again, the last first *)
+    mutable stale : bool;
+    mutable closed : bool;
+  }
+
+  exception Broken of string
+
+  let ( >>= ) = Io.( >>= )
+  let slowest_answer = 30.
+  let first_pause = 0.05
+  let longest_pause = 5.
+
+  let encoded name =
+    let plain = function 'a' .. 'z' | 'A' .. 'Z' | '0' .. '9' | '-' | '_' | '.' | '~' | '@' -> true | _ -> false in
+    let write each = if plain each then String.make 1 each else Printf.sprintf "%%%02X" (Char.code each) in
+    String.concat "" (List.map write (List.of_seq (String.to_seq name)))
+
+  let path parts = String.concat "" (List.map (fun part -> "/" ^ encoded part) parts)
+
+  (* --- one request on one line *)
+
+  let rec body reader found =
+    Response.read_body_chunk reader >>= function
+    | Cohttp.Transfer.Done -> Io.return (Buffer.contents found)
+    | Chunk part | Final_chunk part ->
+        Buffer.add_string found part;
+        body reader found
+
+  let exchange line (meth, resource, headers, sent) =
+    let size = Int64.of_int (String.length sent) in
+    let headers = Cohttp.Header.of_list (("content-length", Int64.to_string size) :: headers) in
+    let asked =
+      { Cohttp.Request.headers; meth; scheme = None; resource; version = `HTTP_1_1; encoding = Fixed size }
+    in
+    Request.write (fun writer -> if sent = "" then Io.return () else Request.write_body writer sent) asked line.oc
+    >>= fun () ->
+    Io.flush line.oc >>= fun () ->
+    Response.read line.ic >>= function
+    | `Eof -> Io.fail (Broken "the node closed the line")
+    | `Invalid said -> Io.fail (Broken said)
+    | `Ok response -> (
+        let answer = Io.return (Cohttp.Response.status response, Cohttp.Response.headers response) in
+        match Response.has_body response with
+        | `No -> answer >>= fun (status, headers) -> Io.return (status, headers, "")
+        | `Yes | `Unknown ->
+            body (Response.make_body_reader response line.ic) (Buffer.create 256) >>= fun text ->
+            answer >>= fun (status, headers) -> Io.return (status, headers, text))
+
+  let link session headers =
+    match Cohttp.Header.get_links headers with
+    | { target; _ } :: _ -> session.help <- Printf.sprintf "http://%s:%d%s" session.host session.port (Uri.to_string target)
+    | [] -> ()
+
+  let refused session status text =
+    let code, said =
+      match String.index_opt text ':' with
+      | Some place when place < 40 ->
+          (String.sub text 0 place, String.trim (String.sub text (place + 1) (String.length text - place - 1)))
+      | _ -> (Cohttp.Code.string_of_status status, text)
+    in
+    Errors.Refused { code; text = said; help = session.help }
+
+  (* What goes wrong on a line is that the line is broken, whatever it is. *)
+  let ask session line ?(seconds = slowest_answer) request =
+    let broken error = Io.fail (if Io.passes error then error else Broken (Printexc.to_string error)) in
+    Io.catch (fun () -> Io.within line.socket seconds (fun () -> exchange line request)) broken
+    >>= fun (status, headers, text) ->
+    link session headers;
+    match status with
+    | `OK -> Io.return text
+    | `Request_timeout -> Io.fail (Broken text)
+    | _ -> Io.fail (refused session status text)
+
+  (* --- lines *)
+
+  let drop session line =
+    let others = List.filter (fun each -> each != line) in
+    Io.atomic (fun () ->
+        session.lines <- others session.lines;
+        session.idle <- others session.idle;
+        session.stale <- true);
+    Io.free line.socket
+
+  let get path = (`GET, path, [], "")
+
+  (* A session that may be a new one needs its queues again. A fresh queue that is no more is forgotten. *)
+  let rec again session line = function
+    | [] -> Io.return ()
+    | ((path, headers) as each) :: rest ->
+        Io.catch
+          (fun () -> ask session line (`GET, path, headers, "") >>= fun _ -> Io.return ())
+          (function
+            | Errors.Refused { code = "NOT_FOUND"; _ } ->
+                Io.atomic (fun () -> session.kept <- List.filter (fun one -> one <> each) session.kept);
+                Io.return ()
+            | error -> Io.fail error)
+        >>= fun () -> again session line rest
+
+  let opened session =
+    let unreachable error = Io.fail (if Io.passes error then error else Broken (Printexc.to_string error)) in
+    Io.catch (fun () -> Io.connect session.host session.port) unreachable >>= fun (ic, oc, socket) ->
+    let line = { ic; oc; socket } in
+    Io.atomic (fun () -> session.lines <- line :: session.lines);
+    let was_stale = session.stale in
+    let prepare () =
+      ask session line (`GET, path [ "login"; session.token ], session.proof, "") >>= fun _ ->
+      if session.closed then Io.fail Errors.Closed
+      else if not was_stale then Io.return line
+      else
+        again session line (List.rev session.kept) >>= fun () ->
+        session.stale <- false;
+        Io.return line
+    in
+    Io.catch prepare (fun error ->
+        drop session line;
+        Io.fail error)
+
+  let taken session =
+    let take () =
+      match session.idle with
+      | line :: rest ->
+          session.idle <- rest;
+          Some line
+      | [] -> None
+    in
+    match Io.atomic take with Some line -> Io.return line | None -> opened session
+
+  let on_a_line session act =
+    taken session >>= fun line ->
+    let back () =
+      Io.atomic (fun () -> if List.memq line session.lines then session.idle <- line :: session.idle)
+    in
+    Io.catch
+      (fun () ->
+        act line >>= fun result ->
+        back ();
+        Io.return result)
+      (fun error ->
+        (match error with Errors.Refused _ -> back () | _ -> drop session line);
+        Io.fail error)
+
+  let unreachable session said =
+    Errors.Connect_failed (Printf.sprintf "the node at %s:%d cannot be reached: %s" session.host session.port said)
+
+  let jittered pause = Random.float pause +. (pause /. 2.)
+
+  let request ?(until = infinity) ?seconds session asked =
+    let rec attempt pause =
+      if session.closed then Io.fail Errors.Closed
+      else
+        Io.catch
+          (fun () -> on_a_line session (fun line -> ask session line ?seconds asked))
+          (function
+            | Broken _ when session.closed -> Io.fail Errors.Closed
+            | Broken said when Unix.gettimeofday () +. pause > until -> Io.fail (unreachable session said)
+            | Broken _ -> Io.sleep (jittered pause) >>= fun () -> attempt (Float.min (2. *. pause) longest_pause)
+            | error -> Io.fail error)
+    in
+    attempt first_pause
+
+  (* --- life *)
+
+  let fresh_token () =
+    let source = Random.State.make_self_init () in
+    String.concat "" ("ocaml-" :: List.init 4 (fun _ -> Printf.sprintf "%08x" (Random.State.bits source)))
+
+  let proof account secret =
+    match (account, secret) with
+    | Some (name, password), _ -> [ ("authorization", "Basic " ^ Base64.encode_string (name ^ ":" ^ password)) ]
+    | None, Some secret -> [ ("authorization", "Bearer " ^ secret) ]
+    | None, None -> []
+
+  let connect ?token ?account ?secret url =
+    let uri = Uri.of_string url in
+    match (Uri.scheme uri, Uri.host uri) with
+    | Some "http", Some host ->
+        let port = Option.value (Uri.port uri) ~default:7600 in
+        let session =
+          {
+            host;
+            port;
+            token = (match token with Some token -> token | None -> fresh_token ());
+            proof = proof account secret;
+            help = Printf.sprintf "http://%s:%d/docs" host port;
+            idle = [];
+            lines = [];
+            kept = [];
+            stale = false;
+            closed = false;
+          }
+        in
+        Io.catch
+          (fun () -> on_a_line session (fun _ -> Io.return session))
+          (function Broken said -> Io.fail (unreachable session said) | error -> Io.fail error)
+    | _ -> Io.fail (Errors.Connect_failed (Printf.sprintf "%S: expected http://HOST:PORT, of a node on this machine or network" url))
+
+  let close session =
+    session.closed <- true;
+    List.iter (fun line -> Io.shut line.socket) session.lines;
+    List.iter (drop session) session.idle
+
+  let token session = session.token
+  let help session = session.help
+
+  (* --- verbs *)
+
+  let keep session path headers =
+    let each = (path, headers) in
+    Io.atomic (fun () -> if not (List.mem each session.kept) then session.kept <- each :: session.kept)
+
+  let forget session unwanted =
+    let wanted (path, _) = not (List.mem path unwanted) in
+    Io.atomic (fun () -> session.kept <- List.filter wanted session.kept)
+
+  let create ?until ?(home = false) ?queue session =
+    let headers = if home then [ ("sapwood-home", "yes") ] else [] in
+    let asked = path ("create" :: Option.to_list queue) in
+    request ?until session (`GET, asked, headers, "") >>= fun name ->
+    if queue <> None then keep session asked headers;
+    Io.return name
+
+  let subscribe ?until session queue =
+    let asked = path [ "subscribe"; queue ] in
+    request ?until session (get asked) >>= fun _ ->
+    keep session asked [];
+    Io.return ()
+
+  let subscribed session queue = List.mem_assoc (path [ "subscribe"; queue ]) session.kept
+
+  let destroy session queue =
+    forget session [ path [ "create"; queue ]; path [ "subscribe"; queue ] ];
+    request session (get (path [ "destroy"; queue ])) >>= fun _ -> Io.return ()
+
+  let send ?until ?(correlation_id = "0") ?(reply_to = "") session queue payload =
+    let asked = path ([ "send"; queue; correlation_id ] @ if reply_to = "" then [] else [ reply_to ]) in
+    request ?until session (`POST, asked, [], payload) >>= fun _ -> Io.return ()
+
+  let transfer session ~ack_to ~seconds =
+    let asked = path [ "transfer"; Int64.to_string ack_to; Printf.sprintf "%.3f" (Float.max 0. seconds) ] in
+    request ~seconds:(seconds +. slowest_answer) session (get asked) >>= fun text ->
+    match Message.of_transfer text with
+    | messages -> Io.return messages
+    | exception Json.Wrong said -> Io.fail (Errors.Bad_reply ("an answer to a transfer cannot be read: " ^ said))
+
+  let ack session id = request session (get (path [ "ack"; Int64.to_string id ])) >>= fun _ -> Io.return ()
+
+  let list session prefix =
+    request session (get (path [ "list"; prefix ])) >>= fun text ->
+    match Read.array Read.string (Json.of_string text) with
+    | names -> Io.return names
+    | exception Json.Wrong said -> Io.fail (Errors.Bad_reply said)
+end

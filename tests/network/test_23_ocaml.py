@@ -1,0 +1,157 @@
+"""The library for OCaml at real nodes, blocking and with Lwt: verbs, calls, lines that break, kills."""
+
+import asyncio
+import json
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from harness import Network
+
+from sapwood import Rpc, ServiceError, connect
+
+PATIENCE = 60.0
+Program = asyncio.subprocess.Process
+KINDS = pytest.mark.parametrize("kind", ["unix", "lwt"])
+
+
+@pytest.fixture
+async def tree(network: Network) -> Network:
+    """HQ, a region and a store, one below the other."""
+    network.add("hq")
+    network.add("north", "hq", role="branch")
+    network.add("york", "north")
+    await network.start()
+    return network
+
+
+@asynccontextmanager
+async def program(ocaml: Path, *words: str) -> AsyncIterator[Program]:
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), asyncio.subprocess.PIPE)
+    path = ocaml / "_build" / "default" / "programs" / "library.exe"
+    process = await asyncio.create_subprocess_exec(path, *words, **pipes)
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.communicate()
+
+
+async def line(process: Program) -> str:
+    assert process.stdout is not None
+    async with asyncio.timeout(PATIENCE):
+        return (await process.stdout.readline()).decode().rstrip("\n")
+
+
+async def lines(ocaml: Path, *words: str) -> list[str]:
+    async with program(ocaml, *words) as process, asyncio.timeout(PATIENCE):
+        output, errors = await process.communicate()
+    assert (process.returncode, errors.decode()) == (0, "")
+    return output.decode().splitlines()
+
+
+async def asked(process: Program, text: str) -> str:
+    assert process.stdin is not None
+    process.stdin.write(f"{text}\n".encode())
+    await process.stdin.drain()
+    return await line(process)
+
+
+@KINDS
+async def test_each_verb_does_what_the_protocol_says(kind: str, network: Network, ocaml: Path) -> None:
+    network.add("hq")
+    await network.start()
+    help_ = f"{network.url('hq')}/docs"
+    said = await lines(ocaml, kind, "verbs", network.url("hq"))
+    assert [re.sub(r"transient-[\w-]+", "FRESH", each) for each in said] == [
+        f"token a till/7, help {help_}",
+        "stock/ü ?#% true",
+        f"NOT_FOUND, see {help_}",
+        "stock/ü ?#%",
+        r'"text \195\188" -9223372036854775808 ""',
+        r'"\000\255" 18446744073709551615 ' + '"FRESH@hq"',
+        f"TOO_LARGE, see {help_}",
+        "0 left",
+        "0 queues",
+        "the session was closed: make another one",
+    ]
+
+
+@KINDS
+async def test_calls_across_the_tree_end_as_the_service_says(kind: str, tree: Network, ocaml: Path) -> None:
+    async with program(ocaml, kind, "serve", tree.url("york"), "echo") as server:
+        assert await line(server) == "serving"
+        await tree.until_known("hq", "queue:echo")
+        said = await lines(ocaml, kind, "calls", tree.url("hq"), "echo")
+        assert json.loads(said[0]) == {"text": '𝄞\0"\\', "number": 2**63 - 1}
+        assert said[1] == 'FAILED: Failure("on purpose") null'
+        assert said[2] == "NO: no [1]"
+        assert said[3].startswith("RESULT_TOO_LARGE: ")
+        assert said[4] == "{}"
+        assert said[5] == 'UNKNOWN_VERSION: no version "1.3" of "echo" here: echo 1.2 null'
+        assert said[6] == 'UNKNOWN_INTERFACE: no interface "other" here: echo 1.2 null'
+        assert said[7] == 'UNKNOWN_METHOD: no method "no" here: echo null'
+        told = {"method": "echo", "signature": "echo", "interface": "echo", "version": "1.2"}
+        assert json.loads(said[8]) == [{**told, "text": "Says it again."}]
+        assert said[9:] == [
+            "30 right",
+            '"echo" of nobody reads this was not answered in time',
+            "the session was closed: make another one",
+        ]
+
+
+@KINDS
+async def test_python_asks_and_answers(kind: str, tree: Network, ocaml: Path) -> None:
+    async def echo(line: str) -> str:
+        if not line:
+            raise ServiceError("EMPTY", "say something")
+        return line
+
+    async with connect(tree.url("hq")) as client, Rpc(client) as rpc:
+        async with program(ocaml, kind, "serve", tree.url("york"), "theirs") as server:
+            assert await line(server) == "serving"
+            await tree.until_known("hq", "queue:theirs")
+            assert await rpc.call("theirs", "echo", text="ü", none=None) == {"text": "ü", "none": None}
+            with pytest.raises(ServiceError, match="on purpose"):
+                await rpc.call("theirs", "echo", fail=1)
+        async with (
+            rpc.serve("ours", {"echo": echo}),
+            program(ocaml, kind, "lines", tree.url("york"), "ours") as caller,
+        ):
+            assert await asked(caller, "ü𝄞") == '"ü𝄞"'
+            assert await asked(caller, "") == "EMPTY: say something null"
+
+
+@KINDS
+async def test_both_sides_outlive_the_kill_of_their_nodes(kind: str, tree: Network, ocaml: Path) -> None:
+    async with (
+        program(ocaml, kind, "serve", tree.url("york"), "echo") as server,
+        program(ocaml, kind, "lines", tree.url("hq"), "echo") as caller,
+    ):
+        assert await line(server) == "serving"
+        await tree.until_known("hq", "queue:echo")
+        assert await asked(caller, "1") == '{"line":"1"}'
+        for name in ("york", "hq"):
+            tree.kill(name)
+            await tree.start(name)
+            await tree.until_known("hq", "queue:echo")
+            assert await asked(caller, "2") == '{"line":"2"}'
+        assert server.returncode is None
+
+
+@KINDS
+async def test_a_call_waits_for_a_node_that_is_away(kind: str, tree: Network, ocaml: Path) -> None:
+    async with (
+        program(ocaml, kind, "serve", tree.url("york"), "echo") as server,
+        program(ocaml, kind, "lines", tree.url("hq"), "echo") as caller,
+    ):
+        assert await line(server) == "serving"
+        await tree.until_known("hq", "queue:echo")
+        assert await asked(caller, "1") == '{"line":"1"}'
+        tree.kill("york")
+        asking = asyncio.create_task(asked(caller, "2"))
+        await tree.start("york")
+        assert await asking == '{"line":"2"}'

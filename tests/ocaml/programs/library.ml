@@ -1,0 +1,173 @@
+(* library.exe unix|lwt ACT URL …: the client library at work, one line for each thing that is seen. *)
+
+open Sapwood
+
+module type WAY = sig
+  type 'a io
+
+  val ( let* ) : 'a io -> ('a -> 'b io) -> 'b io
+  val return : 'a -> 'a io
+  val attempt : (unit -> 'a io) -> (('a, exn) result -> 'b io) -> 'b io
+  val both : (unit -> unit io) list -> unit io
+  val run : (unit -> unit io) -> unit
+end
+
+let say form = Printf.ksprintf (fun line -> print_string (line ^ "\n"); flush stdout) form
+
+module Acts
+    (Way : WAY)
+    (Session : S.SESSION with type 'a io = 'a Way.io)
+    (Rpc : S.RPC with type 'a io = 'a Way.io and type session = Session.t) =
+struct
+  open Way
+
+  let rec each act = function
+    | [] -> return ()
+    | first :: rest ->
+        let* () = act first in
+        each act rest
+
+  let refused act =
+    attempt act (function
+      | Ok _ -> return (say "not refused")
+      | Error (Errors.Refused { code; help; _ }) -> return (say "%s, see %s" code help)
+      | Error error -> return (say "%s" (Printexc.to_string error)))
+
+  let receive session ack_to =
+    let* messages = Session.transfer session ~ack_to ~seconds:20. in
+    let show (each : Message.t) =
+      say "%S %s %S%s" each.payload each.correlation_id each.reply_to (if each.redelivered then " again" else "");
+      Session.ack session each.id
+    in
+    each show messages
+
+  let verbs url () =
+    let* session = Session.connect ~token:"a till/7" url in
+    say "token %s, help %s" (Session.token session) (Session.help session);
+    let queue = "stock/ü ?#%" in
+    let* name = Session.create session ~queue in
+    let* fresh = Session.create session in
+    say "%s %b" name (String.length fresh > 10 && String.sub fresh 0 10 = "transient-");
+    let* () = refused (fun () -> Session.subscribe session "there is none") in
+    let* () = Session.subscribe session queue in
+    let* () = Session.subscribe session fresh in
+    let* names = Session.list session "stock" in
+    say "%s" (String.concat " " names);
+    let* () = Session.send session queue "text ü" ~correlation_id:"-9223372036854775808" in
+    let* () = receive session (-1L) in
+    let* () = Session.send session queue "\000\255" ~correlation_id:"18446744073709551615" ~reply_to:fresh in
+    let* () = receive session (-1L) in
+    let* () = refused (fun () -> Session.send session queue (String.make 20_000_000 'x')) in
+    let* nothing = Session.transfer session ~ack_to:(-1L) ~seconds:0. in
+    say "%d left" (List.length nothing);
+    let* () = Session.destroy session queue in
+    let* names = Session.list session "stock" in
+    say "%d queues" (List.length names);
+    Session.close session;
+    refused (fun () -> Session.ack session 1L)
+
+  let answer (call : Call.t) =
+    match call.parameters with
+    | [ ("fail", _) ] -> failwith "on purpose"
+    | [ ("refuse", data) ] -> raise (Errors.Service (Fault.make ~data "NO" "no"))
+    | [ ("large", _) ] -> return (`String (String.make 20_000_000 'x'))
+    | parameters -> return (`Assoc parameters)
+
+  let serve url queue () =
+    let methods = [ { Interface.name = "echo"; about = "Says it again."; run = answer } ] in
+    let* session = Session.connect url in
+    let* _ = Session.create session ~queue in
+    let* () = Session.subscribe session queue in
+    say "serving";
+    Rpc.serve session queue [ { Interface.name = "echo"; version = "1.2"; methods } ]
+
+  let ask rpc call =
+    attempt
+      (fun () -> Rpc.request rpc call)
+      (function
+        | Ok (Ok json) -> return (say "%s" (Json.to_string json))
+        | Ok (Error fault) -> return (say "%s: %s %s" fault.code fault.message (Json.to_string fault.data))
+        | Error error -> return (say "%s" (Printexc.to_string error)))
+
+  let calls url queue () =
+    let* rpc = Rpc.connect url in
+    let rpc = Rpc.at rpc ~queue in
+    let echo ?interface ?version parameters = Call.make ?interface ?version "echo" parameters in
+    let* () =
+      each (ask rpc)
+        [
+          echo [ ("text", `String "\xf0\x9d\x84\x9e\000\"\\"); ("number", `Intlit "9223372036854775807") ];
+          echo [ ("fail", `Null); ("fail", `Int 1) ];
+          echo [ ("refuse", `List [ `Int 1 ]) ];
+          echo [ ("large", `Int 1) ];
+          echo ~interface:"echo" ~version:"1.2" [];
+          echo ~interface:"echo" ~version:"1.3" [];
+          echo ~interface:"other" [];
+          Call.make "no" [];
+          Call.make "help" [];
+        ]
+    in
+    let right = ref 0 in
+    let one number () =
+      let* answer = Rpc.request rpc (echo [ ("x", `Int number) ]) in
+      if answer = Ok (`Assoc [ ("x", `Int number) ]) then incr right;
+      return ()
+    in
+    let* () = both (List.init 30 one) in
+    say "%d right" !right;
+    let* () = ask (Rpc.at rpc ~queue:"nobody reads this" ~timeout:0.5) (echo []) in
+    Rpc.close rpc;
+    ask rpc (echo [])
+
+  (* One call for each line of standard input. *)
+  let lines url queue () =
+    let* rpc = Rpc.connect url in
+    let rec next () =
+      match input_line stdin with
+      | exception End_of_file -> return ()
+      | line ->
+          let* () = ask (Rpc.at rpc ~queue) (Call.make "echo" [ ("line", `String line) ]) in
+          next ()
+    in
+    next ()
+
+  let act () =
+    let url = Sys.argv.(3) in
+    run
+      (match Sys.argv.(2) with
+      | "verbs" -> verbs url
+      | "serve" -> serve url Sys.argv.(4)
+      | "calls" -> calls url Sys.argv.(4)
+      | "lines" -> lines url Sys.argv.(4)
+      | other -> failwith other)
+end
+
+module Blocking =
+  Acts
+    (struct
+      type 'a io = 'a
+
+      let ( let* ) value next = next value
+      let return value = value
+      let attempt act after = after (try Ok (act ()) with error -> Error error)
+      let both acts = List.iter Thread.join (List.map (fun act -> Thread.create act ()) acts)
+      let run act = act ()
+    end)
+    (Sapwood_unix.Session)
+    (Sapwood_unix.Rpc)
+
+module Asynchronous =
+  Acts
+    (struct
+      type 'a io = 'a Lwt.t
+
+      let ( let* ) = Lwt.bind
+      let return = Lwt.return
+      let attempt act after = Lwt.try_bind act (fun value -> after (Ok value)) (fun error -> after (Error error))
+      let both acts = Lwt.join (List.map (fun act -> act ()) acts)
+      let run act = Lwt_main.run (act ())
+    end)
+    (Sapwood_lwt.Session)
+    (Sapwood_lwt.Rpc)
+
+let () = match Sys.argv.(1) with "unix" -> Blocking.act () | "lwt" -> Asynchronous.act () | other -> failwith other

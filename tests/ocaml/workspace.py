@@ -1,0 +1,60 @@
+"""Programs in OCaml, built by dune from the library as it stands, once for all test processes of a run."""
+
+import fcntl
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).parents[2]
+PROGRAMS: Final = Path(__file__).parent / "programs"
+PACKAGES: Final = {
+    "ocaml-dune": "/usr/bin/dune",
+    "ocaml-findlib": "/usr/bin/ocamlfind",
+    "libyojson-ocaml-dev": "/usr/lib/ocaml/yojson",
+    "libcohttp-lwt-unix-ocaml-dev": "/usr/lib/ocaml/cohttp-lwt-unix",
+    "utop": "/usr/bin/utop",
+}
+"""Debian's packages that these tests need, and how each is seen to be there."""
+
+
+def missing() -> str:
+    """The command that installs whatever is not there; '' if all is."""
+    names = [name for name, place in PACKAGES.items() if not Path(place).exists()]
+    return f"apt-get install -y --no-install-recommends {' '.join(names)}" if names else ""
+
+
+def environment(folder: Path) -> dict[str, str]:
+    """What dune may see: nothing of it is kept outside of the folder, and nothing is fetched."""
+    kept = {"HOME": str(folder), "XDG_CACHE_HOME": str(folder / "cache"), "DUNE_CACHE": "disabled"}
+    return os.environ | kept | {"OCAMLPATH": str(folder / "_build" / "install" / "default" / "lib")}
+
+
+def dune(folder: Path, *words: str) -> None:
+    """Run dune in a folder; warnings are errors. Raises `AssertionError` with what it says."""
+    command = ("dune", *words, "--root", str(folder), "--display", "quiet")
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment(folder))
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+
+
+def build(base: Path) -> Path:
+    """The folder of a workspace with library and programs, built; another process may have done it."""
+    if install := missing():
+        raise AssertionError(f"the tests in OCaml lack something: as root, {install}")
+    folder = base / "ocaml"
+    with (base / "ocaml.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / "built").exists():
+            shutil.rmtree(folder, ignore_errors=True)
+            _lay_out(folder)
+            dune(folder, "build", "@install", "@default")
+            (folder / "built").touch()
+    return folder
+
+
+def _lay_out(folder: Path) -> None:
+    ignored = shutil.ignore_patterns("_build")
+    shutil.copytree(ROOT / "ocaml", folder / "ocaml", ignore=ignored)
+    shutil.copytree(PROGRAMS, folder / "programs")
+    (folder / "dune-project").write_text("(lang dune 2.9)\n")
