@@ -58,6 +58,39 @@ class Clock:
             heapq.heappop(self._timers)[2]()
 
 
+class Parts(Generic[Item]):
+    """Looks at each of many things once: at a part at once, at the others a part in each turn.
+
+    `look` returns how many rows it went over; None is one. Law: an item may be gone, or be as it was, when
+    its turn comes, so `look` asks what is so then. One that is added again before that is looked at once.
+    """
+
+    __slots__ = ("_clock", "_due", "_look")
+
+    def __init__(self, clock: Clock, look: Callable[[Item], int | None]) -> None:
+        self._clock, self._look = clock, look
+        self._due: dict[Item, None] = {}
+
+    def __repr__(self) -> str:
+        return f"<Parts due={len(self._due)}>"
+
+    def __bool__(self) -> bool:
+        """Is anything left to be looked at?"""
+        return bool(self._due)
+
+    def add(self, items: Iterable[Item]) -> None:
+        """Few things have their turn now, whatever else is due."""
+        self._due.update(dict.fromkeys(items))
+        self._look_at_part()
+
+    def _look_at_part(self) -> None:
+        left = PART
+        while left > 0 and self._due:
+            left -= self._look(self._due.popitem()[0]) or 1
+        if self._due:
+            self._clock.go_on(self._look_at_part, self._look_at_part)
+
+
 class Round(Generic[Item]):
     """Looks at each of many things in turn, again and again, so that none waits for it longer than `seconds`.
 

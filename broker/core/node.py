@@ -380,8 +380,7 @@ class NodeCore:
         """Let what changed have its effects: routes on what waits, offers on the neighbours."""
         while self._changed_routes:
             changed, self._changed_routes = self._changed_routes, {}
-            for key in changed:
-                self.forwarder.route_changed(key)
+            self.forwarder.routes_changed(changed)
         if self._unsaid:
             self.advertising.flush()
             self._unsaid = self.offers.pending

@@ -4,6 +4,7 @@ Law: they are bounded, of one queue and of all together. A queue has room for a 
 that none is stopped by the rest of another.
 """
 
+from collections.abc import Callable
 from typing import Final, Protocol, TypeVar
 
 OF_A_QUEUE: Final = 10_000
@@ -20,10 +21,13 @@ class Weighing(Protocol):
 
 
 class Storing(Protocol):
-    """An entry, as far as its bundle is asked for."""
+    """An entry, as far as it is asked for its bundle, and for the neighbour that it came from."""
 
     @property
     def stored(self) -> Weighing: ...
+
+    @property
+    def came(self) -> str: ...
 
 
 Entry = TypeVar("Entry", bound=Storing)
@@ -44,11 +48,12 @@ class RestingTotal:
 class Resting(dict[int, Entry]):
     """Of one queue: entries by their rows."""
 
-    __slots__ = ("_total",)
+    __slots__ = ("_from", "_total")
 
     def __init__(self, total: RestingTotal) -> None:
         super().__init__()
         self._total = total
+        self._from: dict[str, dict[int, None]] = {}
 
     def __repr__(self) -> str:
         return f"<Resting {len(self)} of {self._total!r}>"
@@ -66,6 +71,7 @@ class Resting(dict[int, Entry]):
     def __setitem__(self, row: int, entry: Entry) -> None:
         """Caller's duty: it does not rest here yet."""
         super().__setitem__(row, entry)
+        self._from.setdefault(entry.came, {})[row] = None
         self._total.count += 1
         self._total.size += entry.stored.size
 
@@ -75,11 +81,22 @@ class Resting(dict[int, Entry]):
         if entry is not None:
             self._total.count -= 1
             self._total.size -= entry.stored.size
+            beside = self._from[entry.came]
+            del beside[row]
+            if not beside:
+                del self._from[entry.came]
         return entry
+
+    def take_first(self, may_go: Callable[[Entry], bool]) -> Entry | None:
+        """The first that may go. `may_go` is asked for one of each sender: its others go as that does."""
+        heads = (next(iter(rows)) for rows in self._from.values())
+        found = next((row for row in heads if may_go(self[row])), None)
+        return None if found is None else self.take(found)
 
     def take_all(self) -> list[Entry]:
         entries = list(self.values())
         self._total.count -= len(entries)
         self._total.size -= sum(entry.stored.size for entry in entries)
         self.clear()
+        self._from.clear()
         return entries

@@ -76,14 +76,13 @@ class Handover(Policy):
         """This node is about to stop, and its children have gone elsewhere: what it has for them follows."""
         self._lookup.leaving = True
         self.look_at_all()
-        for queue in list(self._context.custody.queues.values()):
-            self._forwarder.dispatch(queue)
+        self._forwarder.look_again(self._context.custody.queues.values())
 
     @property
     def is_done(self) -> bool:
         """Have the parents and the nodes of the mesh that can be reached all that goes to them?"""
         others = (each for each in self._context.neighbours.values() if each.up)
-        if self._busy or self._following.is_busy:
+        if self._busy or self._following.is_busy or self._forwarder.is_busy:
             return False
         return not any(each.outbox or each.wants or each.queue.waiting for each in others)
 

@@ -109,9 +109,11 @@ class Neighbourhood(Policy):
                 strangers.add(name)
             else:
                 strangers.discard(name)
-        for queue in list(context.custody.queues.values()) if more else ():
-            if queue.waiting and queue.destination is not None and not queue.targets:
-                self._forwarder.dispatch(queue)
+        if more:
+            queues = context.custody.queues.values()
+            self._forwarder.look_again(
+                queue for queue in queues if queue.waiting and queue.destination and not queue.targets
+            )
 
     # --- links
 
@@ -130,11 +132,9 @@ class Neighbourhood(Policy):
         neighbour.want(neighbour.queue)
         self._static_routing.link_changed(neighbour)
         if neighbour.relation is Relation.PARENT:
-            for queue in list(context.custody.queues.values()):
-                forwarder.dispatch(queue)
+            forwarder.look_again(context.custody.queues.values())
         else:
-            for key in list(context.table.routes_of(neighbour.name)):
-                forwarder.route_changed(key)
+            forwarder.routes_changed(context.table.routes_of(neighbour.name))
         forwarder.pump(neighbour)
         if self._lookup.meshed:
             self._handover.look_soon()
@@ -155,12 +155,12 @@ class Neighbourhood(Policy):
         """A line has gone that others can stand in for: what waits for it goes their way."""
         context, forwarder = self._context, self._forwarder
         if neighbour.relation is Relation.CHILD:
-            for key in list(context.table.routes_of(neighbour.name)):
-                forwarder.route_changed(key)
+            forwarder.routes_changed(context.table.routes_of(neighbour.name))
             return
-        for queue in list(context.custody.queues.values()):
-            if neighbour.name in queue.targets and queue is not neighbour.queue:
-                forwarder.dispatch(queue)
+        queues = context.custody.queues.values()
+        forwarder.look_again(
+            queue for queue in queues if neighbour.name in queue.targets and queue is not neighbour.queue
+        )
 
     def rest_while_down(self, neighbour: Neighbour) -> None:
         """A child that stays away makes its queue and node routes dormant."""

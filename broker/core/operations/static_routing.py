@@ -82,8 +82,7 @@ class StaticRouting(Policy):
         if (is_parent and (routes.defaults or routes.reserves)) or routes.uses(neighbour.name):
             self._look_again()
         elif self._lookup.zone and not is_parent:
-            for key in list(context.table.routes_of(neighbour.name)):
-                self._forwarder.route_changed(key)
+            self._forwarder.routes_changed(context.table.routes_of(neighbour.name))
 
     def _read(self, kind: str, destination: str, to: str) -> StaticRoute:
         if kind in FORMS and FORMS[kind].to == "queue":
@@ -124,5 +123,4 @@ class StaticRouting(Policy):
         self._look_again()
 
     def _look_again(self) -> None:
-        for queue in list(self._context.custody.queues.values()):
-            self._forwarder.dispatch(queue)
+        self._forwarder.look_again(self._context.custody.queues.values())

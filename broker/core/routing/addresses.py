@@ -17,7 +17,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from broker.core.clock import PART
+from broker.core.clock import PART, Parts
 from broker.core.context import Context
 from broker.core.delivery.delivery import Dispatcher
 from broker.core.links.neighbour import Neighbour
@@ -73,6 +73,7 @@ class LogicalAddresses(Policy):
         self.news = True
         self._told_to: dict[str, set[bytes]] = {}
         self._expires = False
+        self._lost = Parts(context.clock, self._bury_some)
         self._answer_to(self.identity.incarnation)
         context.table.watch(self._route_changed)
 
@@ -373,40 +374,39 @@ class LogicalAddresses(Policy):
     def _dispatch(self, entry: Entry) -> None:
         context = self._context
         directed = context.custody.directed.get(incarnation_text(entry.found.incarnation), {})
-        for queue in list(directed.values()):
-            self._forwarder.dispatch(queue)
+        self._forwarder.look_again(directed.values())
 
     def _is_offered(self, name: str) -> bool:
         return any(is_offered(domain(name)) for is_offered in self._context.policies.is_offered_up)
 
     def bury(self, key: str) -> None:
         """Nobody is this incarnation: what waits for it is dead, and whoever wanted to be told is told."""
-        for queue in list(self._context.custody.directed.get(key, {}).values()):
-            self._bury_some(queue, key)
+        self._lost.add(self._context.custody.directed.get(key, {}).values())
 
-    def _bury_some(self, queue: Queue, key: str) -> None:
-        """The first that wait, after those among them are told who asked for it."""
+    def _bury_some(self, queue: Queue) -> int:
+        """The first that wait, after those among them are told who asked for it. Returns how many these were.
+
+        Its incarnation may have turned up meanwhile: then they go there.
+        """
         context = self._context
+        if context.custody.queues.get(queue.name) is not queue or queue.destination is None:
+            return 1
+        if self._known(queue.destination.node) is not None:
+            self._forwarder.dispatch(queue)
+            return 1
         queue.end_rest()
         for doomed in context.policies.doomed:
             doomed(queue)
-        for _ in range(min(len(queue.waiting), PART)):
+        few = min(len(queue.waiting), PART)
+        for _ in range(few):
             queued = queue.waiting.popleft()
             context.counters["buried"] += queued.open
             self._dispatcher.bury(queued, UNKNOWN_INCARNATION)
         if queue.held_back:
             self._dispatcher.holds.relieve(queue)
         if queue.waiting:
-            context.clock.go_on((self.bury, queue), partial(self._bury_more, queue, key))
-
-    def _bury_more(self, queue: Queue, key: str) -> None:
-        """Unless it has turned up meanwhile: then the others go there."""
-        if self._context.custody.queues.get(queue.name) is not queue:
-            return
-        if self._known(key) is None:
-            self._bury_some(queue, key)
-        else:
-            self._forwarder.dispatch(queue)
+            context.clock.go_on((self.bury, queue), partial(self._bury_some, queue))
+        return few
 
     # --- routes
 

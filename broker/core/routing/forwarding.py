@@ -11,10 +11,9 @@ offer stands for another reason.
 
 from collections.abc import Iterable
 from functools import partial
-from itertools import islice
 from typing import Final
 
-from broker.core.clock import PART
+from broker.core.clock import PART, Parts
 from broker.core.context import Context
 from broker.core.delivery.delivery import Dispatcher
 from broker.core.links.neighbour import Neighbour
@@ -31,7 +30,6 @@ from treeconnector.relations import Relation
 
 _FIRST_REST: Final = 0.05
 _LONGEST_REST: Final = 10.0
-_LOOK_THROUGH: Final = 1000
 _ROOM_AGAIN: Final = 1.0
 
 
@@ -57,6 +55,7 @@ class Forwarder:
         self._woken: dict[str, Neighbour] = {}
         self._crowded: dict[Queue, None] = {}
         self._readdressing = Readdressing(context, lookup, self._holds, self.dispatch)
+        self._due = Parts(context.clock, self.dispatch)
 
     def __repr__(self) -> str:
         return f"<Forwarder of {self._node} resting={len(self._rests)}>"
@@ -232,9 +231,9 @@ class Forwarder:
     def _first_for(self, neighbour: Neighbour, queue: Queue) -> QueueEntry | None:
         """The first that rests, so that it does not go back to another one, comes before those that wait."""
         if queue.resting and len(queue.targets) > 1:
-            for entry in islice(queue.resting.values(), _LOOK_THROUGH):
-                if not self._goes_back(entry, neighbour):
-                    return queue.resting.take(entry.row)
+            rested = queue.resting.take_first(lambda entry: not self._goes_back(entry, neighbour))
+            if rested is not None:
+                return rested
         if not queue.waiting:
             return None
         if queue.resting.has_room:
@@ -267,8 +266,9 @@ class Forwarder:
 
     def _others(self, queue: Queue, neighbour: Neighbour) -> list[Neighbour]:
         """The other neighbours that can take these entries now."""
-        names = (name for name in queue.targets if name != neighbour.name)
-        return [self._neighbours[name] for name in names if self._neighbours[name].up]
+        others = (self._neighbours.get(name) for name in queue.targets if name != neighbour.name)
+        # One may be gone whose queues have not had their turn since (`look_again`).
+        return [other for other in others if other is not None and other.up]
 
     def _let_rest(self, queue: Queue, neighbour: Neighbour, entries: list[QueueEntry], delay: float) -> None:
         due = int((self._clock.now + delay) / _FIRST_REST) + 1
@@ -370,12 +370,21 @@ class Forwarder:
 
     # --- routes
 
-    def route_changed(self, key: Destination) -> None:
-        """A route came, went, woke or fell asleep: what waits for it is routed again."""
+    def routes_changed(self, keys: Iterable[Destination]) -> None:
+        """Routes came, went, woke or fell asleep: what waits for them is routed again."""
+        self.look_again([queue for key in keys for queue in self._waiting_for(key)])
+
+    def look_again(self, queues: Iterable[Queue]) -> None:
+        """Something changed for many queues: `dispatch` each, a part at a time."""
+        self._due.add(queues)
+
+    @property
+    def is_busy(self) -> bool:
+        """Have some queues not been looked at again since something changed for them?"""
+        return bool(self._due)
+
+    def _waiting_for(self, key: Destination) -> Iterable[Queue]:
         if key.kind == Kind.QUEUE:
             queue = self._custody.queues.get(f"queue:{key.name}")
-            if queue is not None:
-                self.dispatch(queue)
-        elif key.kind == Kind.DOMAIN:
-            for queue in list(self._custody.directed.get(key.name, {}).values()):
-                self.dispatch(queue)
+            return () if queue is None else (queue,)
+        return self._custody.directed.get(key.name, {}).values() if key.kind == Kind.DOMAIN else ()

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Final, Protocol
 
+from broker.core.clock import Parts
 from broker.core.context import Context
 from broker.core.links.neighbour import Neighbour
 from broker.core.lookup import Lookup
@@ -68,6 +69,8 @@ class Questions:
         self._lookup = lookup
         self._addresses = addresses
         self._open: dict[str, _OpenQuestion] = {}
+        self._of: dict[str, dict[str, None]] = {}
+        self._may_go = Parts(context.clock, self._ask_anew)
         self.unsent: dict[str, None] = {}
         self._began = context.clock.now
 
@@ -86,11 +89,12 @@ class Questions:
         """Ask for a name or an incarnation that is not known here. Returns why not, '' if it is asked."""
         question = self._open.get(key)
         if question is None:
-            if sum(asker in other.askers for other in self._open.values()) >= MOST_OF_ONE:
+            if len(self._of.get(asker, ())) >= MOST_OF_ONE:
                 return f"{self._context.name} asks {MOST_OF_ONE} questions already: try again"
             question = self._open[key] = _OpenQuestion()
         if told is None:
             question.askers[asker] = None
+            self._of.setdefault(asker, {})[key] = None
         else:
             question.calls.append(told)
         self.unsent[key] = None
@@ -98,7 +102,7 @@ class Questions:
 
     def waits_here(self) -> list[str]:
         """The incarnations that messages wait for here."""
-        return [key for key, question in self._open.items() if "" in question.askers]
+        return list(self._of.get("", ()))
 
     def send(self) -> None:
         """Ask what is to be asked, each at most so often."""
@@ -178,7 +182,7 @@ class Questions:
     def found(self, entry: Entry) -> None:
         """Somebody has it: answer all who asked by name or incarnation."""
         for key in (entry.found.name, incarnation_text(entry.found.incarnation)):
-            question = self._open.pop(key, None)
+            question = self._answered(key)
             if question is None:
                 continue
             for asker in question.askers:
@@ -202,7 +206,7 @@ class Questions:
 
     def nobody(self, key: str, text: str) -> None:
         """Nobody has it: tell all who asked."""
-        question = self._open.pop(key, None)
+        question = self._answered(key)
         if question is None:
             return
         for asker in question.askers:
@@ -214,22 +218,40 @@ class Questions:
         if "" in question.askers:
             self._addresses.bury(key)
 
+    def _answered(self, key: str) -> _OpenQuestion | None:
+        """The question is open no more. None: it was not."""
+        question = self._open.pop(key, None)
+        for asker in question.askers if question is not None else ():
+            self._ask_no_more(asker, key)
+        return question
+
+    def _ask_no_more(self, asker: str, key: str) -> None:
+        asked = self._of[asker]
+        del asked[key]
+        if not asked:
+            del self._of[asker]
+
     # --- links
 
     def link_up(self) -> None:
         """There may be another way to ask."""
-        now = self._context.clock.now
-        for key, question in self._open.items():
-            question.pause, question.after = REPEAT, question.asked_at + REPEAT
-            if question.after <= now:
-                self.unsent[key] = None
-            else:
-                self._not_before(key, question, question.after)
+        self._may_go.add(self._open)
+
+    def _ask_anew(self, key: str) -> None:
+        question = self._open.get(key)
+        if question is None:
+            return
+        question.pause, question.after = REPEAT, question.asked_at + REPEAT
+        if question.after <= self._context.clock.now:
+            self.unsent[key] = None
+        else:
+            self._not_before(key, question, question.after)
 
     def link_down(self, neighbour: Neighbour) -> None:
         """It asks again when it is back."""
-        for key, question in list(self._open.items()):
-            question.askers.pop(neighbour.name, None)
+        for key in self._of.pop(neighbour.name, ()):
+            question = self._open[key]
+            del question.askers[neighbour.name]
             if not (question.askers or question.calls):
                 del self._open[key]
 

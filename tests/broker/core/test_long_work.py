@@ -8,10 +8,12 @@ import pytest
 from backlogs import SMALL, forest_of
 from steps import Steps
 
-from broker.core.clock import PART, Clock, Round
+from broker.core.clock import PART, Clock, Parts, Round
 from broker.core.custody.paging import Paging
 from broker.core.messages.queue import Queue, QueueEntry
 from broker.core.messages.summaries import PAGE
+from broker.core.node import NodeCore
+from broker.core.routing.forwarding import Forwarder
 from sapwood.protocol import bundles
 from sapwood.protocol.bundles import Flag, Header, Message
 from sapwood.protocol.destinations import parse
@@ -102,6 +104,87 @@ def test_a_round_looks_at_each_once_in_so_many_seconds_and_at_few_in_a_turn() ->
         clock.now = clock.next
         clock.run_due()
     assert looked[30 * PART :] == list(items)
+
+
+def test_many_things_are_looked_at_once_each_and_few_in_a_turn() -> None:
+    clock, looked = Clock(0.0), list[int]()
+    parts = Parts(clock, looked.append)
+    parts.add(range(3 * PART))
+    assert len(looked) == PART
+    parts.add((-1, 0))
+    assert looked[PART] == -1, "few are looked at now, whatever else is due"
+    while clock.next is not None:
+        clock.now, before = clock.next, len(looked)
+        clock.run_due()
+        assert len(looked) - before <= PART
+    assert sorted(looked) == list(range(-1, 3 * PART))
+    assert not parts
+
+
+class Dispatched(list[int]):
+    """How many queues with messages each step of a node looks at."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        super().__init__([0])
+        dispatch = Forwarder.dispatch
+
+        def counted(forwarder: Forwarder, queue: Queue) -> None:
+            self[-1] += bool(queue.waiting and queue.destination)
+            dispatch(forwarder, queue)
+
+        monkeypatch.setattr(Forwarder, "dispatch", counted)
+        for name in ("handle_timer", "take", "committed", "receive"):
+            self._begin_at(name, monkeypatch)
+
+    def _begin_at(self, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        step = getattr(NodeCore, name)
+
+        def begun(*given: object) -> object:
+            self.append(0)
+            return step(*given)
+
+        monkeypatch.setattr(NodeCore, name, begun)
+
+
+@pytest.fixture
+def dispatched(monkeypatch: pytest.MonkeyPatch) -> Dispatched:
+    """Caller's duty: it is there before the nodes are."""
+    return Dispatched(monkeypatch)
+
+
+def fill_many(site: Site, node: str, count: int) -> None:
+    """So many queues of that node, with a message each."""
+    for number in range(count):
+        fill(site, f"queue:q{number}@{node}", 1, first=number)
+
+
+@pytest.mark.parametrize("way", ["down", "up"])
+def test_a_node_that_comes_is_no_long_step_however_many_queues_wait_for_it(
+    forest: Forest, dispatched: Dispatched, hq: Site, way: str
+) -> None:
+    york = forest.add("york", "hq")
+    here, there = (hq, york) if way == "down" else (york, hq)
+    forest.dial_all()
+    forest.settle(1.0)
+    wire = forest.wire_of("york")
+    assert wire is not None
+    forest.cut(wire)
+    forest.settle(0.1)
+    fill_many(here, there.name, 3 * PART)
+    dispatched[:] = [0]
+    forest.heal(4.0)
+    assert there.waiting() == 3 * PART
+    assert sum(dispatched) >= 3 * PART
+    assert max(dispatched) <= PART + 50, "what comes meanwhile is looked at as well"
+
+
+def test_very_many_queues_of_an_incarnation_that_nobody_has_die_a_part_at_a_time(
+    forest: Forest, hq: Site, steps: Steps
+) -> None:
+    fill_many(hq, NOBODY, 3 * PART)
+    forest.settle(10.0)
+    assert 0 < steps.most_changed <= PART
+    assert sorted(dead(hq, "UNKNOWN_INCARNATION")) == list(range(3 * PART))
 
 
 def test_a_node_with_very_many_queues_looks_at_few_of_them_at_a_time(

@@ -383,6 +383,33 @@ def test_one_child_cannot_ask_without_end(tree):
     assert len(north.logical_addresses.questions) == 0
 
 
+class Unwalked(dict):
+    """Questions by their keys, which nobody goes over."""
+
+    def __iter__(self):
+        raise AssertionError("a question went over all others")
+
+    values = items = __iter__
+
+
+def test_a_question_is_bounded_without_going_over_those_of_others(tree):
+    north = tree["north"].core
+    tree.cut(tree.wire_of("north"))
+    questions = north.logical_addresses.questions
+    for asker in ("york", "bath"):
+        for number in range(1000):
+            assert questions.ask(f"{asker}-{number}", asker) == ""
+    questions._open = Unwalked(questions._open)
+    assert "york-0" in questions
+    assert "try again" in questions.ask("another", "york")
+    assert questions.ask("york-1", "bath") == "", "it is open already"
+    questions.nobody("york-2", "nobody knows it")
+    assert questions.ask("another", "york") == ""
+    questions.link_down(north.neighbours["york"])
+    assert len(questions) == 1001
+    assert questions.ask("one more", "york") == ""
+
+
 class Secretive(Policy):
     def why_not_tell(self, neighbour, key):
         return f"{neighbour.name} may not know of {key}"
