@@ -327,8 +327,8 @@ class Node:
     def nudge(self) -> None:
         self.driver.nudge()
 
-    def status(self) -> dict[str, Any]:
-        found: dict[str, Any] = msgspec.to_builtins(status(self.report), enc_hook=str)
+    async def status(self) -> dict[str, Any]:
+        found: dict[str, Any] = msgspec.to_builtins(await status(self.report), enc_hook=str)
         return found
 
 

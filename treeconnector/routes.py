@@ -16,6 +16,7 @@ before, since most nodes of a simulation never look one up.
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
 from typing import Final, NamedTuple
 
 from sapwood.protocol.destinations import Destination, Kind
@@ -83,6 +84,7 @@ class RoutingTable:
     def __init__(self, cached_topics: int = CACHED_TOPICS) -> None:
         self._keys: dict[Destination, Route | _Several] = {}
         self._gateways: dict[str, dict[Destination, Route]] = {}
+        self._counts: dict[tuple[Kind, str], int] = {}
         self.parents: tuple[str, ...] = ()
         self.mesh: tuple[str, ...] = ()
         self.apart: tuple[str, ...] = ()
@@ -114,8 +116,7 @@ class RoutingTable:
 
     def routes(self) -> Iterator[Route]:
         """Every route."""
-        for routes in self._gateways.values():
-            yield from routes.values()
+        return chain.from_iterable(routes.values() for routes in self._gateways.values())
 
     # Looking up
 
@@ -175,14 +176,9 @@ class RoutingTable:
             return key
         return found.key if isinstance(found, Route) else next(iter(found.values())).key
 
-    def counts(self) -> dict[tuple[Kind, str], int]:
-        """Number of routes by kind and gateway."""
-        result: dict[tuple[Kind, str], int] = {}
-        for gateway, routes in self._gateways.items():
-            for key in routes:
-                place = (key.kind, gateway)
-                result[place] = result.get(place, 0) + 1
-        return result
+    def counts(self) -> Mapping[tuple[Kind, str], int]:
+        """Number of routes by kind and gateway: a live view."""
+        return self._counts
 
     # Matching topics
 
@@ -264,8 +260,10 @@ class RoutingTable:
             return False
         routes[key] = route
         self._index(route, before)
-        if before is None and key.kind == Kind.TOPIC:
-            self._topic_changed(key)
+        if before is None:
+            self._count(route, 1)
+            if key.kind == Kind.TOPIC:
+                self._topic_changed(key)
         self._tell(key, route.cause, route.origin)
         return True
 
@@ -296,6 +294,7 @@ class RoutingTable:
         if not routes:
             del self._gateways[gateway]
         self._unindex(route)
+        self._count(route, -1)
         if key.kind == Kind.TOPIC:
             self._topic_changed(key)
         self._tell(key, cause or route.cause, origin or route.origin)
@@ -312,6 +311,14 @@ class RoutingTable:
         self.version += 1
         for watcher in self._watchers:
             watcher(key, cause, origin)
+
+    def _count(self, route: Route, more: int) -> None:
+        place = route.key.kind, route.gateway
+        count = self._counts.get(place, 0) + more
+        if count:
+            self._counts[place] = count
+        else:
+            del self._counts[place]
 
     def _index(self, route: Route, before: Route | None) -> None:
         found = self._keys.get(route.key)

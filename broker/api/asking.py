@@ -13,6 +13,7 @@ from broker.api.errors import in_words
 from broker.api.operation import Operation
 from broker.cells.cells import Arguments, CellCommand
 from broker.core.errors import SwitchError
+from broker.shares import LoopShare
 from sapwood.protocol.errors import SapwoodError
 
 _TIMEOUT: Final = 10.0
@@ -47,20 +48,23 @@ def serve(node: RunningNode, operations: Iterable[Operation]) -> None:
 def _answer(node: RunningNode, operation: Operation, _asker: str, question: Arguments) -> Any:
     assert operation.work is not None
     made = operation.work(node, **operation.arguments(operation.take(question)))
-    return _at_once(made) if inspect.iscoroutine(made) else made
+    return _in_slices(made, LoopShare(node.driver.shares)) if inspect.iscoroutine(made) else made
 
 
-def _at_once(work: Coroutine[Any, None, Any]) -> Any:
-    """What a function returns that lets others have their turn, without giving them one: milliseconds.
+async def _in_slices(work: Coroutine[Any, None, Any], share: LoopShare) -> Any:
+    """What a function returns that lets others have their turn, in slices of the loop.
 
-    Other nodes are answered at once, so it may wait for nothing.
+    Other nodes wait for it, so it may wait for nothing itself.
     """
+    share.begin()
     try:
         while work.send(None) is None:
-            pass
+            if share.is_over:
+                await share.give_way()
     except StopIteration as ended:
         return ended.value
-    work.close()
+    finally:
+        work.close()
     raise SwitchError("this cannot be answered to another node: it waits for something")
 
 

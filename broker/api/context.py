@@ -1,6 +1,6 @@
 """The running node as operations see it: its core, and of what stands around that the parts that they use."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,7 +34,7 @@ class RunningNode:
     access: Access
     desk: SiteDesk | None
     recent: RecentAdvisories
-    status: Callable[[], dict[str, Any]]
+    status: Callable[[], Awaitable[dict[str, Any]]]
 
     @property
     def name(self) -> str:

@@ -1,5 +1,7 @@
 """Links: how each neighbour of a node stands with it, and what one has asked it to keep."""
 
+from collections import Counter
+
 import msgspec
 
 from broker.api.context import RunningNode
@@ -81,6 +83,7 @@ class Holds(Answer):
 )
 async def links(node: RunningNode, cut: Cut) -> Links:
     core = node.core
+    set_by_name = Counter(route.to for route in core.table.static)
     page = await page_of(
         core.neighbours.values(),
         lambda each: (int(each.relation is not Relation.PARENT), each.name),
@@ -89,14 +92,14 @@ async def links(node: RunningNode, cut: Cut) -> Links:
     return Links(
         node=node.name,
         chain=core.ancestry.chain,
-        links=[_link(node, each) for each in page.items],
+        links=[_link(node, each, set_by_name[each.name]) for each in page.items],
         more=page.more,
         next=page.next,
         wanted=[WantedLinkAnswer(**each._asdict()) for each in node.diallers.wanted()],
     )
 
 
-def _link(node: RunningNode, neighbour: Neighbour) -> LinkAnswer:
+def _link(node: RunningNode, neighbour: Neighbour, routes_set: int) -> LinkAnswer:
     core, incarnation = node.core, neighbour.detail.incarnation
     return LinkAnswer(
         name=neighbour.name,
@@ -109,7 +112,7 @@ def _link(node: RunningNode, neighbour: Neighbour) -> LinkAnswer:
         routes=neighbour.held.count,
         refused=neighbour.refusals.total,
         refused_us=neighbour.refused_us.total,
-        set=sum(route.to == neighbour.name for route in core.table.static),
+        set=routes_set,
         incarnation=incarnation_text(incarnation) if incarnation else "",
         **_ground(node, neighbour),
     )

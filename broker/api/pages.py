@@ -58,6 +58,8 @@ async def page_of(
     async for part in chunks(items if isinstance(items, Sequence) else list(items)):
         fresh = _fresh(part, key, above, wanted)
         found += len(fresh)
+        if best and len(best) == cut.limit:
+            fresh = [entry for entry in fresh if entry[0] < best[-1][0]]
         best = heapq.nsmallest(cut.limit, [*best, *fresh], key=_own)
     return _page(best, found)
 

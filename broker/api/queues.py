@@ -117,10 +117,10 @@ async def listed(node: RunningNode, search: str, sort: str, cut: Cut) -> Queues:
     """Queues whose name holds `search`, in the order `sort`: by name, or the largest first."""
     wanted = search.lower()
     page = await page_of(
-        [place for place in node.core.custody.queues.values() if is_shown(place)],
+        node.core.custody.queues.values(),
         _key(_ORDERS.get(sort)),
         cut,
-        lambda place: wanted in str(place.destination).lower(),
+        lambda place: is_shown(place) and wanted in str(place.destination).lower(),
     )
     now = node.core.clock.now
     return Queues(

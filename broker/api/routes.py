@@ -1,6 +1,9 @@
 """The routing table is shown; routes are set and removed, here or at another node."""
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from heapq import nlargest
+from operator import itemgetter
 from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
@@ -23,6 +26,7 @@ else:
     RouteKind = Literal[tuple(map(str, KINDS))]
     SetKind = Literal[("", *map(str, FORMS))]
 _KIND: Final = Parameter("kind", "Only of this kind.", choices=("", *KINDS))
+_MOST_COUNTS: Final = 500
 _GATEWAY: Final = Parameter("gateway", "Only those through 'local' or this neighbour.")
 _THROUGH: Final = "Only through 'local' or this neighbour."
 
@@ -43,7 +47,7 @@ class Route(Answer):
 
 
 class Routes(Answer):
-    """`counts`: of all routes here, as 'kind/gateway'."""
+    """`counts`: of all routes here, as 'kind/gateway'; so many of the largest."""
 
     routes: list[Route]
     counts: dict[str, int]
@@ -122,11 +126,14 @@ async def show(node: RunningNode, search: str, kind: str, gateway: str, cut: Cut
 
 
 def _counts(node: RunningNode) -> dict[str, int]:
-    counts = {f"{kind}/{through}": count for (kind, through), count in node.core.table.counts().items()}
-    for route in _static(node):
-        name = f"{route.kind}/{route.gateway or LOCAL}"
-        counts[name] = counts.get(name, 0) + 1
-    return counts
+    found = Counter((str(route.kind), route.gateway or LOCAL) for route in _static(node))
+    return most_routes([*node.core.table.counts().items(), *found.items()])
+
+
+def most_routes(counts: Iterable[tuple[tuple[str, str], int]]) -> dict[str, int]:
+    """Numbers of routes by kind and gateway, the largest of very many."""
+    largest = nlargest(_MOST_COUNTS, counts, key=itemgetter(1))
+    return {f"{kind}/{gateway}": count for (kind, gateway), count in largest}
 
 
 def _static(node: RunningNode) -> Iterator[SetRoute]:

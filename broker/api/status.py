@@ -6,7 +6,6 @@ Times in seconds, sizes in bytes. Lists are bounded: what is cut is counted in `
 import os
 import time
 from collections.abc import Iterable, Iterator
-from heapq import nsmallest
 from itertools import islice
 from typing import Any, Final, Literal, cast
 
@@ -15,7 +14,9 @@ from msgspec import UNSET, UnsetType
 
 from broker.api.context import RunningNode
 from broker.api.operation import Answer, Operation, operation
+from broker.api.pages import Cut, chunks, page_of
 from broker.api.queues import QueueAnswer, is_shown, queue_fields
+from broker.api.routes import most_routes
 from broker.api.tree import link_fields
 from broker.core.links.neighbour import Neighbour
 from broker.core.node import NodeCore
@@ -186,20 +187,23 @@ class Status(Answer):
 
 
 @operation("GET", "/api/status", "How the node is.", "node", remote="status", answer=Status)
-def shown(node: RunningNode) -> dict[str, Any]:
+async def shown(node: RunningNode) -> dict[str, Any]:
     """Everything the node says of itself, as JSON can."""
-    return node.status()
+    return await node.status()
 
 
 DESCRIPTION: Final = Operation("GET", "/api/openapi.json", "This description.", "node", dict[str, Any])
 
 
-def status(node: NodeReport) -> Status:
-    """Everything that a node says of itself."""
+async def status(node: NodeReport) -> Status:
+    """Everything that a node says of itself. Others have their turns while it is gathered."""
     core, driver = node.core, node.driver
-    now, identity = core.clock.now, core.identity
-    children, subscriptions = troubled_first(core.context.children()), core.topics.subscriptions
-    queues, more = _queues(core)
+    children = await page_of(core.context.children(), _trouble, Cut(_LISTED))
+    queues = await page_of(
+        core.custody.queues.values(), lambda queue: (-queue.messages, queue.name), Cut(_LISTED), is_shown
+    )
+    connections = await _connections(core)
+    subscriptions, now, identity = core.topics.subscriptions, core.clock.now, core.identity
     return Status(
         name=identity.name,
         tree=identity.tree,
@@ -220,21 +224,21 @@ def status(node: NodeReport) -> Status:
         parent=_parent(node),
         parents=_parents(node),
         mesh=_mesh(node),
-        children=list(_children(children[:_LISTED], now)),
+        children=list(_children(children.items, now)),
         link_brokers=[LinkBroker(**listening.status()) for listening in node.link_brokers],
         registration=node.registrar.status() if node.registrar is not None else None,
         certificate=node.renewal.status() if node.renewal is not None else None,
-        children_more=max(0, len(children) - _LISTED),
+        children_more=children.more,
         site_broker=node.desk.status() if node.desk is not None else {"uri": EMBEDDED, "state": "running"},
-        queues=queues,
-        queues_more=more,
+        queues=[QueueAnswer(**queue_fields(queue, now)) for queue in queues.items],
+        queues_more=queues.more,
         subscriptions=[_subscription(each) for each in islice(subscriptions.values(), _LISTED)],
         subscriptions_more=max(0, len(subscriptions) - _LISTED),
         sessions=len(core.switch.sessions),
         intake=node.room.intake.status(),
-        connections=sum(len(session.connections) for session in core.switch.sessions.values()),
+        connections=connections,
         rates=Rates(**{name: round(rate, 3) for name, rate in core.statistics.rates._asdict().items()}),
-        routes={f"{kind}/{gateway}": count for (kind, gateway), count in _route_counts(core)},
+        routes=most_routes(core.table.counts().items()),
         offered={"up": core.offers.up.count, "down": core.offers.down.count},
         retained=len(core.topics.retained),
         counters=dict(core.counters),
@@ -255,7 +259,18 @@ def status(node: NodeReport) -> Status:
 
 def troubled_first(links: Iterable[Neighbour]) -> list[Neighbour]:
     """Links in trouble, then those being made, then those that run; each by name."""
-    return sorted(links, key=lambda link: (_CALM.get(link.state, 0), link.name))
+    return sorted(links, key=_trouble)
+
+
+def _trouble(link: Neighbour) -> tuple[int, str]:
+    return _CALM.get(link.state, 0), link.name
+
+
+async def _connections(core: NodeCore) -> int:
+    count = 0
+    async for sessions in chunks(list(core.switch.sessions.values())):
+        count += sum(len(session.connections) for session in sessions)
+    return count
 
 
 def _children(children: Iterable[Neighbour], now: float) -> Iterator[StatusLink]:
@@ -316,19 +331,6 @@ def _subscription(found: Subscription) -> StatusSubscription:
         messages=found.queue.messages,
         attached=found.attached,
     )
-
-
-def _route_counts(core: NodeCore) -> list[tuple[tuple[str, str], int]]:
-    counts = sorted(core.table.counts().items(), key=lambda item: -item[1])
-    return [((str(kind), gateway), count) for (kind, gateway), count in counts[:_LISTED]]
-
-
-def _queues(core: NodeCore) -> tuple[list[QueueAnswer], int]:
-    """(the queues with most messages, how many there are beside them)."""
-    places = [place for place in core.custody.queues.values() if is_shown(place)]
-    largest = nsmallest(_LISTED, places, key=lambda place: (-place.messages, place.name))
-    now = core.clock.now
-    return [QueueAnswer(**queue_fields(place, now)) for place in largest], len(places) - len(largest)
 
 
 def _reasons(core: NodeCore) -> dict[str, int]:

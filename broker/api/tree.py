@@ -92,7 +92,7 @@ async def here(node: RunningNode, cut: Cut) -> Tree:
     room = _MOST_NAMES
     listed: list[TreeChild] = []
     for child in page.items:
-        listed.append(_child(node, child, room))
+        listed.append(await _child(node, child, room))
         room -= len(listed[-1].below)
     identity = core.identity
     return Tree(
@@ -168,19 +168,20 @@ def _trouble(node: RunningNode, name: str) -> str:
     return supervisor.error if supervisor is not None else ""
 
 
-def _child(node: RunningNode, child: Neighbour, room: int) -> TreeChild:
-    below = sorted(
-        (key.name, route.live)
-        for key, route in node.core.table.routes_of(child.name).items()
-        if key.kind == Kind.DOMAIN and key.name != child.name
+async def _child(node: RunningNode, child: Neighbour, room: int) -> TreeChild:
+    below = await page_of(
+        node.core.table.routes_of(child.name).values(),
+        lambda route: (route.key.name,),
+        Cut(max(room, 0)),
+        lambda route: route.key.kind == Kind.DOMAIN and route.key.name != child.name,
     )
-    listed = [Below(name=name, live=live) for name, live in below[: max(room, 0)]]
+    listed = [Below(name=route.key.name, live=route.live) for route in below.items]
     return TreeChild(
         **_link(node, child),
         role=child.detail.role,
         dormant=child.dormant,
         below=listed,
-        below_more=len(below) - len(listed),
+        below_more=below.more,
     )
 
 

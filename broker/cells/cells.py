@@ -7,12 +7,15 @@ all others must bear to be carried out twice.
 
 Law: a question is answered only if it entered the tree at this node or one above it, of a mesh any, which
 the hops on its way have checked; a command that says `open` answers every node of the tree. Answers go to
-nodes only: to a queue `System.…` of the node that asked. Everything from outside is bounded.
+nodes only: to a queue `System.…` of the node that asked. Everything from outside is bounded, and the node's
+loop has slices of it (`broker.shares`): long answers are worked out one after the other, a part at a time.
 """
 
 import asyncio
+import inspect
 import secrets
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -23,11 +26,15 @@ from broker.core.errors import SwitchError
 from broker.core.messages.queue_names import SYSTEM
 from broker.core.site.internal_queues import InternalMessage, InternalQueues
 from broker.host import Host
+from broker.shares import LoopShare
 from sapwood.protocol.bundles import Flag, Message, Properties
 from sapwood.protocol.destinations import Destination, parse, queue
 from sapwood.protocol.errors import SapwoodError
 from sapwood.protocol.names import node_name
 
+_Asked = tuple[str, int | None]
+"""The node that asked, and its number of the question."""
+_Work = Coroutine[Any, Any, Any]
 Arguments = dict[str, Any]
 Handler = Callable[[str, Arguments], Any]
 
@@ -40,14 +47,19 @@ _ANSWERS_PER_SECOND: Final = 200.0
 _ANSWERS_AT_ONCE: Final = 400.0
 _AGAIN_FIRST: Final = 0.25
 _AGAIN_LATER: Final = 1.0
+_MOST_LONG: Final = 16
+_MOST_LONG_OF_ONE: Final = 4
 _REMEMBERED: Final = 1000
 _REMEMBERED_BYTES: Final = 16 * 1024 * 1024
 _UNTRUSTED: Final = Flag.REROUTED | Flag.MAYBE_DUPLICATE
+_FAULTS: Final = (SapwoodError, ValueError, TypeError, LookupError, RecursionError)
 
 
 @dataclass(frozen=True, slots=True)
 class CellCommand:
     """`handler(asker, arguments)` returns what JSON can say, or raises `SwitchError`; `asker` is a node.
+
+    What is long to find it returns as a coroutine, which gives way now and then.
 
     `open`: every node of the tree may ask, not only this one and its ancestors. `beside`: the other nodes of
     its mesh alone may. `changes`: it does something.
@@ -96,9 +108,14 @@ class NodeCells:
         )
         self._replies = f"{SYSTEM}.{secrets.token_urlsafe(12)}"
         self._asked: dict[int, tuple[str, asyncio.Future[_Answer]]] = {}
+        self._letters: deque[InternalMessage] = deque()
+        self._share = LoopShare(host.shares)
+        self._reading = False
+        self._long: set[_Asked] = set()
+        self._one_by_one = asyncio.Lock()
         self._allowance, self._allowed_at = _ANSWERS_AT_ONCE, self._loop.time()
         self.cells: dict[str, dict[str, CellCommand]] = {}
-        self._done: dict[tuple[str, int | None], bytes] = {}
+        self._done: dict[_Asked, bytes] = {}
         self._done_bytes = 0
         self.commands = self.open(SYSTEM)
         self._inside.read(self._replies)
@@ -127,7 +144,7 @@ class NodeCells:
         """
         arguments = arguments or {}
         if node == self._me:
-            return self._carry_out_here(cell, command, arguments)
+            return await self._carry_out_here(cell, command, arguments)
         if len(self._asked) >= MOST_QUESTIONS:
             raise TooManyQuestions(node, f"{self._me} asks {MOST_QUESTIONS} questions already: try again")
         self._check_way(node_name(node))
@@ -170,24 +187,37 @@ class NodeCells:
             since = core.clock.now - down[0].since
             raise NoAnswer(node, f"the link to {down[0].name!r} has been down for {since:.0f} s")
 
-    def _carry_out_here(self, cell: str, name: str, arguments: Arguments) -> Any:
+    async def _carry_out_here(self, cell: str, name: str, arguments: Arguments) -> Any:
         try:
-            return self._command(cell, name).handler(self._me, arguments)
+            found = self._command(cell, name).handler(self._me, arguments)
+            return await found if inspect.isawaitable(found) else found
         except SwitchError as error:
             raise RefusedByCell(self._me, error.code, error.text) from None
 
     # --- letters
 
     def _letters_wait(self) -> None:
-        self._loop.call_soon(self._letters_came)
+        if not self._reading:
+            self._reading = True
+            self._loop.call_soon(self._letters_came)
 
     def _letters_came(self) -> None:
-        for letter in self._inside.letters():
+        """Those of one slice of the loop; the others follow after everybody else's turns."""
+        self._share.begin()
+        self._letters.extend(self._inside.letters())
+        while self._letters:
+            letter = self._letters.popleft()
             if letter.queue in self.cells:
                 self._answer(letter)
             else:
                 self._answered(letter)
+            if self._share.is_over:
+                break
         self._host.wake()
+        self._letters.extend(self._inside.letters())
+        self._reading = bool(self._letters)
+        if self._reading:
+            self._share.give_way_and(self._letters_came)
 
     def _answered(self, letter: InternalMessage) -> None:
         """An answer counts only from the node that was asked; that there is none, whoever is certain says."""
@@ -216,19 +246,51 @@ class NodeCells:
         if asked in self._done:
             self._say(reply_to, number, self._done[asked])
             return
-        changes, payload = self._payload(letter)
-        if changes:
+        try:
+            command, arguments = self._asked_for(letter)
+            found = command.handler(letter.origin, arguments)
+            if inspect.iscoroutine(found):
+                self._answer_later(reply_to, asked, command, found)
+            else:
+                self._tell(reply_to, asked, command, _payload(found))
+        except _FAULTS as error:
+            self._say(reply_to, number, _refusal(error))
+
+    def _answer_later(self, reply_to: Destination, asked: _Asked, command: CellCommand, found: _Work) -> None:
+        """Whoever is not answered, since too many are, or is already, asks again."""
+        of_one = sum(origin == asked[0] for origin, _ in self._long)
+        if asked in self._long or len(self._long) >= _MOST_LONG or of_one >= _MOST_LONG_OF_ONE:
+            found.close()
+            return
+        self._long.add(asked)
+        self._host.spawn(self._work_out(reply_to, asked, command, found))
+
+    async def _work_out(
+        self, reply_to: Destination, asked: _Asked, command: CellCommand, found: _Work
+    ) -> None:
+        try:
+            async with self._one_by_one:
+                payload = _payload(await found)
+        except _FAULTS as error:
+            self._say(reply_to, asked[1], _refusal(error))
+        else:
+            self._tell(reply_to, asked, command, payload)
+        finally:
+            found.close()
+            self._long.discard(asked)
+        self._host.wake()
+
+    def _tell(self, reply_to: Destination, asked: _Asked, command: CellCommand, payload: bytes) -> None:
+        if command.changes:
             self._say_when_committed(reply_to, asked, payload)
         else:
-            self._say(reply_to, number, payload)
+            self._say(reply_to, asked[1], payload)
 
     def _say(self, reply_to: Destination, number: int | None, payload: bytes) -> None:
         if payload:
             self._inside.send(reply_to, Message(payload, Properties(correlation_id=number)))
 
-    def _say_when_committed(
-        self, reply_to: Destination, asked: tuple[str, int | None], payload: bytes
-    ) -> None:
+    def _say_when_committed(self, reply_to: Destination, asked: _Asked, payload: bytes) -> None:
         """The answer goes out when what it tells of is on disk, and again to who asks again."""
         self._remember(asked, b"")
 
@@ -238,25 +300,12 @@ class NodeCells:
 
         self._host.core.switch.when_committed(say)
 
-    def _remember(self, asked: tuple[str, int | None], payload: bytes) -> None:
+    def _remember(self, asked: _Asked, payload: bytes) -> None:
         """What was answered, the oldest of too many or too much forgotten."""
         self._done_bytes += len(payload) - len(self._done.get(asked, b""))
         self._done[asked] = payload
         while len(self._done) > _REMEMBERED or self._done_bytes > _REMEMBERED_BYTES:
             self._done_bytes -= len(self._done.pop(next(iter(self._done))))
-
-    def _payload(self, letter: InternalMessage) -> tuple[bool, bytes]:
-        """(whether that changed anything, the answer)."""
-        try:
-            command, arguments = self._asked_for(letter)
-            payload = _encode(_Answer(command.handler(letter.origin, arguments)))
-            if len(payload) > _LARGEST_ANSWER:
-                payload = _fault("TOO_LARGE", f"the answer has {len(payload)} bytes: ask for less")
-            return command.changes, payload
-        except SwitchError as error:
-            return False, _fault(error.code, error.text)
-        except (SapwoodError, ValueError, TypeError, LookupError, RecursionError) as error:
-            return False, _fault("BAD_REQUEST", f"not understood: {error}")
 
     def _asked_for(self, letter: InternalMessage) -> tuple[CellCommand, Arguments]:
         if len(letter.message.payload) > _LARGEST_QUESTION:
@@ -286,6 +335,19 @@ class NodeCells:
             return False
         self._allowance -= 1
         return True
+
+
+def _payload(found: Any) -> bytes:
+    payload = _encode(_Answer(found))
+    if len(payload) > _LARGEST_ANSWER:
+        return _fault("TOO_LARGE", f"the answer has {len(payload)} bytes: ask for less")
+    return payload
+
+
+def _refusal(error: Exception) -> bytes:
+    if isinstance(error, SwitchError):
+        return _fault(error.code, error.text)
+    return _fault("BAD_REQUEST", f"not understood: {error}")
 
 
 def _fault(code: str, text: str) -> bytes:

@@ -27,7 +27,7 @@ class Diagnostics:
         found: dict[str, Any] = {"node": "sapwood", "ready": self._node.ready, **_WHERE}
         if may_administrate(request, self._settings.token):
             found |= {"version": node_version(), "python": platform.python_version()}
-            found |= {"system": platform.platform(), **self._node.status()}
+            found |= {"system": platform.platform(), **await self._node.status()}
         return web.Response(body=msgspec.json.encode(found) + b"\n", content_type="application/json")
 
 

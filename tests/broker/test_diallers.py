@@ -132,8 +132,8 @@ async def test_a_satellite_without_a_core_says_that_it_is_disconnected(tmp_path:
         ):
             return answer.status, (await answer.text()).strip()
 
-    def said(node: Node) -> str:
-        found = node.status()
+    async def said(node: Node) -> str:
+        found = await node.status()
         shown = look(lambda path: found if path == "/api/status" else {}, now=1.0)
         assert shown.as_json()["disconnected"] == found["disconnected"]
         told = readiness_text(found)
@@ -144,13 +144,15 @@ async def test_a_satellite_without_a_core_says_that_it_is_disconnected(tmp_path:
         return told
 
     async with running(check(pool)) as satellite, running(check(leaf)) as ordinary:
-        assert (await readiness(satellite), said(satellite)) == (
+        assert (await readiness(satellite), await said(satellite)) == (
             (503, "disconnected"),
             "DISCONNECTED: no core is linked",
         )
-        assert (await readiness(ordinary), said(ordinary)) == ((200, "ready"), "ready"), "a store works alone"
+        assert (await readiness(ordinary), await said(ordinary)) == ((200, "ready"), "ready"), (
+            "it works alone"
+        )
         async with running(check(core)):
             await until(lambda: not satellite.disconnected)
-            assert (await readiness(satellite), said(satellite)) == ((200, "ready"), "ready")
+            assert (await readiness(satellite), await said(satellite)) == ((200, "ready"), "ready")
         await until(lambda: satellite.disconnected)
-        assert said(satellite) == "DISCONNECTED: no core is linked"
+        assert await said(satellite) == "DISCONNECTED: no core is linked"

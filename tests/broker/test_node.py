@@ -57,11 +57,11 @@ async def test_a_mistake_of_ours_stops_the_node_and_loses_nothing(
 async def test_a_node_that_refuses_for_a_full_spool_is_not_ready_and_says_why(tmp_path: Path) -> None:
     node = Node(replace(_site(tmp_path), limits=Limits(spool=Spool(max_bytes_up=1000))))
     await node.start()
-    assert (node.ready, node.status()["refusing"]) == (True, "")
+    assert (node.ready, (await node.status())["refusing"]) == (True, "")
     async with connect(f"http://127.0.0.1:{node.port}") as client:
         await client.send("queue:sales", secrets.token_bytes(2000))
         assert not node.ready
-        assert "the spool 'up' of node hq is full" in node.status()["refusing"]
+        assert "the spool 'up' of node hq is full" in (await node.status())["refusing"]
         await client.create("sales")
         async for delivery in client.subscribe("queue:sales"):
             delivery.ack()

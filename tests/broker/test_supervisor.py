@@ -79,8 +79,9 @@ async def until(holds: Callable[[], object]) -> None:
 
 
 def dialling(node: Node) -> dict[str, object]:
-    found: dict[str, object] = node.status()["parent"]["dialling"]
-    return found
+    supervisor = node.report.diallers.main
+    assert supervisor is not None
+    return supervisor.status()
 
 
 def linked_over(node: Node, line: Line) -> bool:

@@ -75,7 +75,7 @@ class Tree:
 
     async def until(self, name: str, holds: Callable[[dict[str, Any]], Any]) -> None:
         async with asyncio.timeout(60):
-            while not holds(self.nodes[name].status()):
+            while not holds(await self.nodes[name].status()):
                 await asyncio.sleep(0.01)
 
 

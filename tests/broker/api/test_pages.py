@@ -7,9 +7,10 @@ from typing import Any, cast
 
 import pytest
 
-from broker.api import cells, pages, sessions
+from broker.api import asking, cells, pages, queues, routes, sessions, status, tree
 from broker.api.pages import CHUNK, Cut, cursor, key_of, page_of
-from broker.core.errors import BadRequest
+from broker.core.errors import BadRequest, SwitchError
+from broker.shares import LoopShare, Shares
 from simulation.forest import Forest
 
 
@@ -104,3 +105,53 @@ async def test_no_list_of_what_others_make_many_is_made_in_one_step(monkeypatch:
     assert await turns_of(sessions.consumers(node, "", Cut(1000))) >= 5
     shown = await sessions.consumers(node, "q1", Cut(5))
     assert ([each.destination for each in shown.consumers][:2], shown.more) == (["queue:q1", "queue:q10"], 6)
+
+
+def test_the_largest_of_many_are_counted_and_the_others_are_not_listed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(routes, "_MOST_COUNTS", 2)
+    counts = [(("queue", "york"), 5), (("topic", "york"), 9), (("domain", "york"), 1)]
+    assert routes.most_routes(counts) == {"topic/york": 9, "queue/york": 5}
+
+
+async def test_places_in_the_tree_and_queues_in_the_status_are_gathered_a_part_at_a_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nodes below a child, and queues: both are as many as others make them."""
+    monkeypatch.setattr(pages, "CHUNK", 20)
+    forest = Forest()
+    hq = forest.add("hq")
+    for name, parent in (("north", "hq"), *((f"s{number}", "north") for number in range(60))):
+        forest.add(name, parent, "branch" if name == "north" else "")
+    forest.heal(5)
+    node = cast("Any", SimpleNamespace(core=hq.core, name="hq"))
+    north = hq.core.neighbours["north"]
+    assert await turns_of(tree._child(node, north, 50)) >= 3
+    shown = await tree._child(node, north, 50)
+    assert ([each.name for each in shown.below[:2]], len(shown.below), shown.below_more) == (
+        ["s0", "s1"],
+        50,
+        10,
+    )
+    for number in range(100):
+        forest.consumer("hq", f"queue:q{number}", name=f"reader {number}")
+    forest.settle()
+    assert await turns_of(queues.listed(node, "", "messages", Cut(10))) >= 5
+    assert await turns_of(status._connections(hq.core)) >= 5
+    assert await status._connections(hq.core) == 100
+
+
+async def test_other_nodes_are_answered_in_slices_of_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("broker.shares.SLICE", 0.0)
+
+    async def work(*waits: object) -> int:
+        for each in waits:
+            await (asyncio.sleep(0) if each is None else asyncio.sleep(1))
+        return len(waits)
+
+    share = LoopShare(Shares())
+    assert await turns_of(asking._in_slices(work(*[None] * 30), share)) >= 30
+    assert await asking._in_slices(work(None, None), share) == 2
+    with pytest.raises(SwitchError, match="it waits for something"):
+        await asking._in_slices(work(None, 1), share)

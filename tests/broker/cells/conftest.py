@@ -1,11 +1,14 @@
 """A forest of pure cores whose cells talk without a socket."""
 
+import asyncio
+from collections.abc import Awaitable
 from typing import Any
 
 import pytest
 
 from broker.cells.cells import CellCommand, NodeCells
 from broker.cells.tracing import Tracing
+from broker.shares import Shares
 from simulation.forest import Forest
 from simulation.site import Site
 
@@ -17,6 +20,7 @@ class Host:
         self.forest = forest
         self.at = site
         self.asleep = False
+        self.shares = Shares()
 
     @property
     def core(self) -> Any:
@@ -24,6 +28,9 @@ class Host:
 
     def now(self) -> float:
         return self.at.now
+
+    def spawn(self, work: Awaitable[Any]) -> asyncio.Task[Any]:
+        return asyncio.ensure_future(work)
 
     def wake(self) -> None:
         if not self.asleep:

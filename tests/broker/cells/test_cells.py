@@ -1,6 +1,8 @@
 """Nodes ask each other: who is answered, who is not, and what happens when nobody answers."""
 
 import asyncio
+from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -8,6 +10,7 @@ import pytest
 from broker.cells import cells
 from broker.cells.cells import CellCommand
 from broker.cells.errors import NoAnswer, RefusedByCell, TooManyQuestions
+from broker.core.errors import BadRequest
 from broker.core.messages.queue_names import is_internal
 from broker.core.site.internal_queues import InternalQueues
 from sapwood.protocol.bundles import Flag, Header, Message, Properties, encode_message
@@ -125,6 +128,84 @@ async def test_a_command_that_fails_is_answered_and_the_cell_goes_on(grove: Any,
     with pytest.raises(RefusedByCell, match="not understood"):
         await grove.cells["hq"].ask("york", "fail")
     assert await grove.cells["hq"].ask("york", "status") == {"name": "york"}
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    for _ in range(1000):
+        if holds():
+            return
+        await asyncio.sleep(0)
+    raise AssertionError("it never came")
+
+
+async def test_many_questions_at_once_are_answered_in_slices_of_the_loop(
+    grove: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 50 that came together one is answered in a slice that is over at once; then others have turns."""
+    monkeypatch.setattr("broker.shares.SLICE", 0.0)
+    answered, in_turns = list[int](), [0]
+    york = grove.cells["york"]
+    york.commands["who"] = CellCommand(lambda asker, arguments: answered.append(1), open=True)
+
+    async def beside() -> None:
+        while len(answered) < 50:
+            in_turns.append(len(answered))
+            await asyncio.sleep(0)
+
+    spy = Spy(grove.forest["hq"])
+    for number in range(50):
+        question = Message(b'{"method":"who"}', Properties(correlation_id=number, reply_to="System.spy@hq"))
+        spy.inside.send(queue("System", "york"), question)
+    grove.forest.settle()
+    await beside()
+    assert max(later - before for before, later in pairwise(in_turns)) == 1
+    await spy.heard(grove)
+
+
+async def test_what_is_long_is_worked_out_for_one_after_the_other_and_once_for_each_question(
+    grove: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever asks again meanwhile makes no more work, and of one node so many questions wait."""
+    monkeypatch.setattr(cells, "_MOST_LONG_OF_ONE", 3)
+    monkeypatch.setattr(cells, "_MOST_LONG", 4)
+    york, begun, go_on = grove.cells["york"], list[str](), asyncio.Event()
+
+    async def work(asker: str) -> str:
+        begun.append(asker)
+        await go_on.wait()
+        return f"for {asker}"
+
+    york.commands["long"] = CellCommand(lambda asker, arguments: work(asker), open=True)
+    spies = {name: Spy(grove.forest[name]) for name in ("hq", "south")}
+
+    async def ask(name: str, number: int) -> None:
+        properties = Properties(correlation_id=number, reply_to=f"System.spy@{name}")
+        spies[name].inside.send(queue("System", "york"), Message(b'{"method":"long"}', properties))
+        assert await spies[name].heard(grove) == []
+
+    for number in (1, 1, 2, 3, 4):
+        await ask("hq", number)
+    for number in (1, 2):
+        await ask("south", number)
+    assert (begun, len(york._long)) == (["hq"], 4)
+    assert await grove.cells["hq"].ask("york", "status") == {"name": "york"}, "others are answered meanwhile"
+    go_on.set()
+    await until(lambda: not york._long)
+    assert begun == ["hq", "hq", "hq", "south"]
+    assert await spies["hq"].heard(grove) == [b'{"result":"for hq"}'] * 3
+    assert await spies["south"].heard(grove) == [b'{"result":"for south"}']
+
+
+async def test_what_is_long_and_fails_is_answered_too(grove: Any) -> None:
+    async def fail() -> None:
+        await asyncio.sleep(0)
+        raise BadRequest("'after' is none")
+
+    grove.cells["york"].commands["fail"] = CellCommand(lambda asker, arguments: fail())
+    for asked in ("hq", "york"):
+        with pytest.raises(RefusedByCell, match="'after' is none") as caught:
+            await grove.cells[asked].ask("york", "fail")
+        assert caught.value.code == "BAD_REQUEST"
 
 
 # --- who pretends

@@ -174,7 +174,7 @@ class FakeNode:
         for call in after:
             asyncio.get_running_loop().call_soon(call)
 
-    def status(self) -> dict[str, Any]:
+    async def status(self) -> dict[str, Any]:
         return {"name": "here", "links": []}
 
     @property
