@@ -41,6 +41,7 @@ TABLE: Final[dict[str, tuple[str, ...]]] = {
         "network/test_42_a_name_at_a_broker_is_proven.py",
         "network/test_42_rabbitmq_line_to_the_broker.py",
         "network/test_43_mqtt_and_amqp.py",
+        "network/test_44_requests_are_answered.py",
         "network/test_45_location.py",
         "network/test_50_real_brokers.py",
         "network/test_51_conversions.py",

@@ -32,6 +32,8 @@ _CODES: Final = {"/": "%2F", "+": "%2B", "#": "%23", ".": "%2E", "*": "%2A"}
 _CHARACTERS: Final = {code: character for character, code in _CODES.items()}
 _UNSAFE = re.compile(r"[/+#]|%(?=(?:25)*(?:2F|2B|23))")
 _CODED = re.compile(r"%(?:25)*(?:2F|2B|23)")
+_UNSAFE_NAME = re.compile(r"[+#]|%(?=(?:25)*(?:2B|23))")
+_CODED_NAME = re.compile(r"%(?:25)*(?:2B|23)")
 _UNSAFE_WORD = re.compile(r"\.|%(?=(?:25)*2E)")
 _CODED_WORD = re.compile(r"%(?:25)*2E")
 _UNSAFE_WHOLE = re.compile(r"[*#]|%(?:25)*(?:2A|23)")
@@ -108,6 +110,16 @@ def topic_from_mqtt(text: str) -> str:
 def topic_to_mqtt(topic: str) -> str:
     """Spell a canonical topic name for MQTT."""
     return topic
+
+
+def name_from_mqtt(text: str) -> str:
+    """Read a queue's name that `name_to_mqtt` spelled."""
+    return _CODED_NAME.sub(_decode_match, text)
+
+
+def name_to_mqtt(name: str) -> str:
+    """Spell a queue's name as part of an MQTT topic name, where `+` and `#` have no place."""
+    return _UNSAFE_NAME.sub(_encode, name)
 
 
 def from_amqp(text: str) -> str:

@@ -40,6 +40,7 @@ __all__ = [
     "SiteBrokerError",
     "SiteBrokerRefused",
     "Taken",
+    "unanswerable",
 ]
 
 
@@ -52,6 +53,11 @@ class SiteBrokerError(SapwoodError):
 
 class SiteBrokerRefused(SiteBrokerError):
     """Trying again does not help: the node stops if this comes at its start, and says so later."""
+
+
+def unanswerable(reply_to: str) -> str:
+    """The reason of the dead letter that a request becomes that wants its answer at a name beyond reach."""
+    return f"UNANSWERABLE: {reply_to[:80]!r}, where the answer is to go, has no name across the site's broker"
 
 
 class Finding(NamedTuple):

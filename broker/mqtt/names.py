@@ -7,7 +7,7 @@ from broker.mqtt.reasons import Reason
 from sapwood.protocol.destinations import Destination, Kind, queue, topic
 from sapwood.protocol.errors import InvalidName, PatternError
 from sapwood.protocol.names import node_name, queue_name
-from treeconnector.patterns import has_wildcard, topic_from_mqtt
+from treeconnector.patterns import has_wildcard, name_from_mqtt, name_to_mqtt, topic_from_mqtt
 
 _OF_BROKERS: Final = ("$SYS", "$CONTROL", "$share")
 """First levels of topics that no application publishes to: brokers speak there, or are commanded."""
@@ -28,7 +28,9 @@ class DoorNames:
         try:
             if name.startswith(self.prefix) and len(name) > len(self.prefix):
                 plain, _, node = name.removeprefix(self.prefix).partition("@")
-                return queue(queue_name(plain), node_name(node) if node else "")
+                if node:
+                    return queue(queue_name(name_from_mqtt(plain)), node_name(node))
+                return queue(queue_name(plain))
             if name.startswith("$") and name.split("/", 1)[0] in _OF_BROKERS:
                 raise PacketError(
                     f"{name[:80]!r}: no client publishes to topics of brokers", Reason.WRONG_TOPIC
@@ -63,5 +65,9 @@ class DoorNames:
         kind, _, name = reply_to.partition(":")
         if kind == Kind.TOPIC and name:
             return "" if has_wildcard(name) else name
-        name = reply_to.removeprefix("queue:").removesuffix(f"@{self._node}")
-        return "" if not name or has_wildcard(name) else self.prefix + name
+        name, _, node = reply_to.removeprefix("queue:").partition("@")
+        if not name:
+            return ""
+        if node in ("", self._node) and not has_wildcard(name):
+            return self.prefix + name
+        return f"{self.prefix}{name_to_mqtt(name)}@{node or self._node}"

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, Protocol
 
-from bridges.site_brokers.base import Bridge
+from bridges.site_brokers.base import Bridge, unanswerable
 from broker.host import Host
 from broker.site.rules import Rules
 from sapwood.protocol.destinations import Destination, topic
@@ -145,8 +145,11 @@ class SiteLine:
         here: list[BrokerDelivery] = []
         for delivery in outgoing:
             named = self._rules.named_here(delivery)
+            asked = delivery.message.properties.reply_to
             if named is None:
                 self.refuse(delivery.id, "NOT_IMPORTED: no rule of this site lets it in")
+            elif asked and not named.message.properties.reply_to:
+                self.refuse(delivery.id, unanswerable(asked))
             else:
                 here.append(named)
         try:

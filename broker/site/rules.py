@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from bridges.site_brokers.base import unanswerable
 from config.model import SiteRule
 from sapwood.protocol.bundles import Message
 from sapwood.protocol.destinations import Destination, Kind, topic
@@ -83,7 +84,7 @@ class Rules:
         local = self.to_local(delivery.destination)
         if local is None:
             return None
-        message = _answered(delivery.message, self.to_local)
+        message = _answered(delivery.message, self._answers_from)
         return delivery._replace(destination=local._replace(node=""), message=message)
 
     def named_in_tree(self, batch: Sequence[Taken]) -> list[Taken]:
@@ -92,9 +93,20 @@ class Rules:
         for taken in batch:
             key = taken.destination if taken.odd else self.to_tree(taken.destination)
             if key is not None:
-                message = _answered(taken.message, self.to_tree)
-                found.append(taken._replace(destination=key, message=message))
+                message = _answered(taken.message, self._answers_to)
+                odd, asked = taken.odd, taken.message.properties.reply_to
+                if asked and not message.properties.reply_to:
+                    odd = unanswerable(asked)
+                found.append(taken._replace(destination=key, message=message, odd=odd))
         return found
+
+    def _answers_to(self, local: Destination) -> Destination | None:
+        """What a topic of this site is called elsewhere by whoever answers there: the answer comes in."""
+        return next((each for each in self.consumed(local) if self.to_local(each) == local), None)
+
+    def _answers_from(self, tree: Destination) -> Destination | None:
+        """What a topic of the tree is called here by whoever answers there: the answer goes out."""
+        return next((each for each in self.wanted(tree) if self.to_tree(each) == tree), None)
 
     def _all(self, ways: list[_Way], given: Destination) -> Iterator[Destination]:
         if given.kind not in self._kinds or given.node:

@@ -16,6 +16,8 @@ from treeconnector.patterns import (
     from_mqtt,
     has_wildcard,
     matches,
+    name_from_mqtt,
+    name_to_mqtt,
     to_amqp,
     to_mqtt,
     topic_from_amqp,
@@ -197,3 +199,10 @@ def test_has_wildcard() -> None:
     for _ in range(50):
         levels = [rng.choice(["a", "c%23", "%2B", "*", "+", "#"]) for _ in range(3)]
         assert has_wildcard("/".join(levels)) == bool({"+", "#"} & set(levels))
+
+
+@given(TEXTS)
+def test_a_queues_name_in_an_mqtt_topic_holds_no_wildcard_and_reads_back(name: str) -> None:
+    spelled = name_to_mqtt(name)
+    assert not has_wildcard(spelled)
+    assert name_from_mqtt(spelled) == name

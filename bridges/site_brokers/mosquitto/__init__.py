@@ -6,6 +6,7 @@
 | `connection`, `login` | one MQTT connection, with paho; why a broker did not let us in |
 | `taking`, `filters` | subscribing to what others want; our filters and their ids |
 | `publishing` | giving messages to the broker, and its answers |
+| `replies` | answers that applications here wait for |
 | `messages`, `names` | properties as paho has them; how queues, topics and nodes are spelled |
 | `discovery`, `log_lines` | who reads what, from the broker's log and counts |
 | `consumers`, `database` | the table of who is subscribed, pure; what Mosquitto's own database adds to it |

@@ -22,6 +22,7 @@ from bridges.site_brokers.mosquitto.database import DatabaseError, subscriptions
 from bridges.site_brokers.mosquitto.log_lines import LOG, SUBSCRIBE, Went, colons, read
 from bridges.site_brokers.mosquitto.memory import Memory
 from bridges.site_brokers.mosquitto.names import Names
+from bridges.site_brokers.mosquitto.replies import ResponseTopics
 from sapwood.protocol.destinations import Destination, Kind
 from treeconnector.patterns import matches
 
@@ -58,6 +59,7 @@ class LogDiscovery:
         self.table.restore(memory.clients)
         self.broker = ""
         self.tells = False
+        self._replies = ResponseTopics(desk)
         self._ear: MqttConnection | None = None
         self._session = ""
         self.last_words = ""
@@ -119,9 +121,16 @@ class LogDiscovery:
     def end(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
+        self._replies.end()
+
+    def asked(self, response_topic: str) -> None:
+        """An application wants an answer there."""
+        key = self._names.asked_at(response_topic)
+        if key is not None:
+            self._replies.asked(key, told=self.tells)
 
     def _consumers(self) -> list[BrokerConsumer]:
-        found = []
+        found = self._replies.consumers()
         for client, text in self.table.consumers():
             key = self._consumed(text)
             if key is not None:
@@ -225,18 +234,22 @@ class LogDiscovery:
         """The broker says that nobody is subscribed to this topic. True: the message goes elsewhere, or has
         gone there, since its readers are withdrawn, maybe by the answer to the one before it.
 
-        Not so for a topic, whose message has done its duty; and not where the site's file says otherwise.
+        Not so for a topic, whose message has done its duty; not for an answer, which is for nobody else; and
+        not where the site's file says otherwise.
         """
-        if not self.tells:
-            return False
         key = delivery.destination
+        asked = key if key.kind == Kind.TOPIC else key._replace(node=self._setup.node)
         stale = []
-        for client, text in list(self.table.consumers()):
+        for client, text in list(self.table.consumers()) if self.tells else ():
             read_here = self._names.consumed(text)
             if read_here is not None and read_here.kind == key.kind and matches(read_here.name, key.name):
                 stale.append((client, text))
+        if stale or key.kind == Kind.TOPIC:
+            self._replies.over(asked)
+        elif asked in self._replies:
+            return False
         self._tell(self.table.nobody(stale))
-        return key.kind == Kind.QUEUE and str(key) not in self._setup.settings.consumers
+        return self.tells and key.kind == Kind.QUEUE and str(key) not in self._setup.settings.consumers
 
     # --- for people
 

@@ -4,7 +4,8 @@
 |---------------------|----------------------------------------------------------------------------------|
 | `topic:a/b`         | topic `a/b`; read by `a/b`, `a/+`, `$share/GROUP/a/b`                            |
 | `queue:NAME`        | topic `queue/NAME`; read by `$share/GROUP/queue/NAME`                            |
-| `queue:NAME@NODE`   | topic `node/NODE/NAME`; on NODE itself it is `queue/NAME`                        |
+| `queue:NAME@NODE`   | topic `node/NODE/NAME`; on NODE itself it is `queue/NAME`. In NAME `+` and `#`   |
+|                     | are `%2B` and `%23` here: RabbitMQ's names for direct replies hold them          |
 
 `queue/` and `node/` are settings. Law: what lies under these prefixes is never a topic of the tree. A plain
 subscription below them is this broker's own affair: it overhears, and makes no reader of a queue. The topics
@@ -22,7 +23,16 @@ from config.site_brokers import MosquittoSettings
 from sapwood.protocol.destinations import Destination, Kind, queue, topic
 from sapwood.protocol.errors import InvalidName, PatternError, SapwoodError
 from sapwood.protocol.names import node_name, queue_name
-from treeconnector.patterns import MANY, ONE, check_topic, from_mqtt, has_wildcard, to_mqtt
+from treeconnector.patterns import (
+    MANY,
+    ONE,
+    check_topic,
+    from_mqtt,
+    has_wildcard,
+    name_from_mqtt,
+    name_to_mqtt,
+    to_mqtt,
+)
 
 SHARE: Final = "$share/"
 OURS: Final = "$sapwood/bridge/"
@@ -130,7 +140,7 @@ class Names:
         try:
             if text.startswith(self._nodes):
                 node, _, name = text.removeprefix(self._nodes).partition("/")
-                return queue(queue_name(name), node_name(node))
+                return queue(queue_name(name_from_mqtt(name)), node_name(node))
             if text.startswith(self._queues):
                 return queue(queue_name(text.removeprefix(self._queues)))
             return None if text.startswith("$") or _LINKS.match(text) else topic(check_topic(text))
@@ -148,15 +158,24 @@ class Names:
             return str(found)
         return f"{found.name}@{found.node or self._node}"
 
+    def asked_at(self, response_topic: str) -> Destination | None:
+        """Where an answer is read at this broker; None if that is elsewhere, or nowhere."""
+        found = self.destination(response_topic)
+        if found is None or found.kind == Kind.TOPIC:
+            return found
+        return found._replace(node=self._node) if found.node in ("", self._node) else None
+
     def reply_to(self, reply_to: str) -> str:
         """The topic to which an application here answers; '' if there is none."""
         kind, _, name = reply_to.partition(":")
         if kind == Kind.TOPIC and name:
             return "" if has_wildcard(name) else name
         name, _, node = reply_to.removeprefix("queue:").partition("@")
-        if not name or has_wildcard(name):
+        if not name:
             return ""
-        return f"{self._nodes}{node}/{name}" if node and node != self._node else self._queues + name
+        if node in ("", self._node) and not has_wildcard(name):
+            return self._queues + name
+        return f"{self._nodes}{node or self._node}/{name_to_mqtt(name)}"
 
 
 def _fault(read: Callable[[str], str], text: str) -> str:

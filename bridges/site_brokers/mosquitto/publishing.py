@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from bridges.properties import FROM_TREE, size_of, to_mqtt
-from bridges.site_brokers.base import BrokerDelivery, Desk
+from bridges.site_brokers.base import BrokerDelivery, Desk, unanswerable
 from bridges.site_brokers.mosquitto.connection import FAILURE, UNSPEAKABLE, MqttConnection, Post
 from bridges.site_brokers.mosquitto.discovery import LogDiscovery
 from bridges.site_brokers.mosquitto.filters import OwnFilters
@@ -97,6 +97,9 @@ class Poster:
         properties, key = delivery.message.properties, delivery.destination
         topic, payload = self._names.topic(key), delivery.message.payload
         said = to_mqtt(properties, self._names.reply_to, delivery.again)
+        if properties.reply_to and self._client.v5 and not said.response_topic:
+            self._desk.refuse(delivery.id, unanswerable(properties.reply_to))
+            return None
         size = len(payload) + len(topic.encode()) + size_of(said) + ENVELOPE
         if size > self._client.max_packet:
             text = f"TOO_LARGE: about {size} bytes, of {self._client.max_packet} that the site's broker takes"

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from bridges.properties import FROM_TREE, MqttProperties, from_mqtt
-from bridges.site_brokers.base import Desk, NotTaken, SiteBrokerError, Taken
+from bridges.site_brokers.base import Desk, NotTaken, SiteBrokerError, Taken, unanswerable
 from bridges.site_brokers.mosquitto.connection import FAILURE, Filter, MqttConnection, Post, Received
 from bridges.site_brokers.mosquitto.discovery import LogDiscovery
 from bridges.site_brokers.mosquitto.filters import OwnFilters
@@ -247,9 +247,14 @@ class Subscriber:
         message = Message(
             received.payload, from_mqtt(received.properties, received.qos, self._names.reply_from)
         )
+        odd, asked = "", received.properties.response_topic
+        if asked and not message.properties.reply_to:
+            odd = unanswerable(asked)
+        elif asked and self._discovery is not None:
+            self._discovery.asked(asked)
         retained = received.retained and key.kind == Kind.TOPIC
         again = received.again or self._is_read_here(key)
-        taken = Taken(key, message, received.qos > 0, retained, self._key(received), again)
+        taken = Taken(key, message, received.qos > 0, retained, self._key(received), again, odd)
         if not self._gathered:
             asyncio.get_running_loop().call_soon(self._hand_in)
         self._gathered.append((received, taken))

@@ -23,6 +23,7 @@ from bridges.site_brokers.base import (
     SiteBrokerError,
     SiteBrokerRefused,
     Taken,
+    unanswerable,
 )
 from bridges.site_brokers.rabbitmq.bindings import TOPICS
 from bridges.site_brokers.rabbitmq.connection import management_of, server_of
@@ -172,7 +173,8 @@ class Visit:
             self._read_topic,
             self._may_take,
         )
-        self._replies = Replies(setup.node, self._taker.want_replies, self._direct)
+        self._replies = Replies(setup.node, self._taker.want_replies, self._asked)
+        self._checks: set[asyncio.Task[None]] = set()
         self._discovery = EventDiscovery(
             self._census,
             self._prober,
@@ -191,7 +193,6 @@ class Visit:
         if self._setup.settings.discovery == "automatic":
             await self._discovery.listen(hearing)
             await self._discovery.begin()
-            self._replies.adopt(self._census.replies)
         self._desk.connected(f"RabbitMQ {self._giving.version}")
         work: list[Coroutine[Any, Any, None]] = [
             self._publisher.run(),
@@ -212,14 +213,13 @@ class Visit:
             self._desk.went(consumer)
 
     def _complete(self, consumers: Iterable[BrokerConsumer]) -> None:
-        self._desk.complete((*consumers, *map(self._waiting, self._replies.direct)))
+        if self._discovery.lists:
+            self._replies.adopt(self._census.replies - self._replies.queues)
+        self._desk.complete(consumers)
 
-    def _waiting(self, name: str) -> BrokerConsumer:
-        return BrokerConsumer(queue(name, self._setup.node), name)
-
-    def _direct(self, name: str, there: bool) -> None:
-        """Somebody waits for an answer on his channel."""
-        (self._desk.came if there else self._desk.went)(self._waiting(name))
+    def _asked(self, name: str) -> None:
+        self._census.asked(name)
+        self._tell(*self._census.changes())
 
     # --- from the broker
 
@@ -261,37 +261,60 @@ class Visit:
             self._desk.refuse(delivery.id, f"DESTINATION: {error}")
             return
         properties = properties_of(delivery, self._replies.spell)
-        first = properties.reply_to or ""
+        first, asked = properties.reply_to or "", delivery.message.properties.reply_to
+        if asked and not first:
+            self._desk.refuse(delivery.id, unanswerable(asked))
+            return
 
         def done(refused: Refused | None) -> None:
             if refused is None:
                 self._desk.confirm((delivery.id,))
-            elif refused.reason != NO_QUEUE or not self._vanished(delivery.destination.name):
+            elif refused.reason == NO_QUEUE:
+                self._vanished(delivery, refused)
+            else:
                 self._desk.refuse(delivery.id, str(refused))
 
-        self._publisher.give(
-            Outgoing(
-                exchange,
-                key,
-                delivery.message.payload,
-                properties,
-                delivery.destination.kind == Kind.QUEUE and not key.startswith(DIRECT),
-                done,
-                first if first.startswith(REPLIES) else "",
-                ARGUMENTS,
-            )
+        is_queue, is_direct = delivery.destination.kind == Kind.QUEUE, key.startswith(DIRECT)
+        outgoing = Outgoing(
+            exchange,
+            key,
+            delivery.message.payload,
+            properties,
+            is_queue and not is_direct,
+            done,
+            first if first.startswith(REPLIES) else "",
+            ARGUMENTS,
         )
+        if not is_queue or not is_direct:
+            self._publisher.give(outgoing)
+            return
+        check = asyncio.ensure_future(self._answer(outgoing))
+        self._checks.add(check)
+        check.add_done_callback(self._checks.discard)
 
-    def _vanished(self, name: str) -> bool:
-        """A queue has gone before the broker said so. Are those who read it away, so that another may have
-        what is for them? One that is declared is read whatever the broker tells.
+    async def _answer(self, outgoing: Outgoing) -> None:
+        """Give an answer to whoever waits on his channel. RabbitMQ would not say that he has gone."""
+        with contextlib.suppress(AmqpError):  # the visit ends with the connection
+            there, _ = await self._prober.count(outgoing.key)
+            if there is not None:
+                self._publisher.give(outgoing)
+            else:
+                outgoing.done(Refused(NO_QUEUE, "whoever asked has closed his channel"))
+
+    def _vanished(self, delivery: BrokerDelivery, refused: Refused) -> None:
+        """A queue has gone before the broker said so: another may have what is for those who read it.
+
+        Not so one that is declared, which is read whatever the broker tells, nor that of an answer.
         """
+        name = delivery.destination.name
         if str(queue(name)) in self._setup.settings.consumers:
-            return False
+            self._desk.refuse(delivery.id, str(refused))
+            return
         self._census.counted(name, None)
         came, went = self._census.changes()
+        if not any(consumer.destination == queue(name) for consumer in went):
+            self._desk.refuse(delivery.id, str(refused))
         self._tell(came, went)
-        return any(consumer.destination == queue(name) for consumer in went)
 
     def greet(self, consumer: BrokerConsumer, batch: Sequence[BrokerDelivery]) -> None:
         """Into the consumer's queue."""

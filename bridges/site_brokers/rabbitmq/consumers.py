@@ -16,9 +16,11 @@ there was one (`stale`): then everything has to be listed again.
 
 Wrinkle: a private queue (an exclusive one) cannot be asked for, and has an owner as long as it is there.
 Replies go to such queues, and to those that the broker has named: they are `queue:NAME@NODE`, of which no
-other node needs to be told. Queues that a plugin has named are reached through their bindings only.
+other node needs to be told. So is one that was named for a reply and that nobody consumes: it is polled.
+Queues that a plugin has named are reached through their bindings only.
 """
 
+from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
@@ -33,6 +35,8 @@ OURS: Final = "sapwood."
 """How the names of our own queues begin."""
 REPLIES: Final = f"{OURS}reply."
 """How those begin that lead to a reply queue elsewhere in the tree."""
+MOST_ASKED: Final = 1000
+"""Names at which answers are waited for; the one that was not used for longest is forgotten."""
 PLUGINS: Final = ("mqtt-subscription-", "stomp-subscription-")
 _UNNAMED: Final = ("amq.", *PLUGINS)
 EVENTS: Final = (
@@ -95,6 +99,7 @@ class QueueTable:
         self._limit = limit
         self._channels: dict[str, set[str]] = {}
         self._touched: set[str] = set()
+        self._asked: OrderedDict[str, None] = OrderedDict()
         self._told: dict[str, frozenset[BrokerConsumer]] = {}
         self._since: list[tuple[str, Mapping[str, Any]]] | None = None
 
@@ -205,6 +210,7 @@ class QueueTable:
 
     def _forget(self, name: str) -> None:
         self.queues.pop(name, None)
+        self._asked.pop(name, None)
         self._touched.add(name)
 
     # --- what the broker answers
@@ -253,6 +259,15 @@ class QueueTable:
             known.private = known.private or private
             self._touched.add(name)
 
+    def asked(self, name: str) -> None:
+        """Somebody waits for an answer of this name: in a queue, or on his channel."""
+        if name not in self._asked:
+            self._touched.add(name)
+        self._asked[name] = None
+        self._asked.move_to_end(name)
+        if len(self._asked) > MOST_ASKED:
+            self._touched.add(self._asked.popitem(last=False)[0])
+
     # --- who there is
 
     def consumers(self) -> list[BrokerConsumer]:
@@ -275,9 +290,7 @@ class QueueTable:
 
     def _of(self, name: str) -> frozenset[BrokerConsumer]:
         self.odd.discard(name)
-        known = self.queues.get(name)
-        if known is None:
-            return frozenset()
+        known = self.queues.get(name) or Known()
         found: set[BrokerConsumer] = set()
         try:
             if known.private or (known.consumers > 0 and name.startswith(_UNNAMED)):
@@ -285,6 +298,8 @@ class QueueTable:
                     found.add(BrokerConsumer(queue(queue_name(name), self._node), name))
             elif known.consumers > 0:
                 found.add(BrokerConsumer(queue(queue_name(name)), name))
+            elif name in self._asked:
+                found.add(BrokerConsumer(queue(queue_name(name), self._node), name))
             if known.keeps:
                 found.update(BrokerConsumer(topic(from_amqp(key)), name) for key in known.keys)
         except (InvalidName, PatternError):

@@ -20,6 +20,7 @@ import pika
 
 from bridges.amqp.connection import Incoming
 from bridges.properties import from_amqp, to_amqp
+from bridges.site_brokers.base import unanswerable
 from sapwood.protocol.bundles import Message
 from sapwood.protocol.destinations import Destination, Kind, queue, topic
 from sapwood.protocol.errors import PatternError
@@ -86,6 +87,7 @@ def taken_for(destination: Destination, message: Incoming, reply: Spell) -> Take
 def _taken(destination: Destination, place: str, message: Incoming, reply: Spell) -> Taken:
     properties, retained = from_amqp(message.properties, reply)
     given = properties.headers.pop(MARK, None)
+    asked = message.properties.reply_to
     key = f"{place}\n{message.properties.app_id or ''}\n{properties.message_id}\n{given or ''}\n"
     return Taken(
         destination,
@@ -93,6 +95,7 @@ def _taken(destination: Destination, place: str, message: Incoming, reply: Spell
         retained=retained and destination.kind == Kind.TOPIC,
         key=_digest(key, message.body) if properties.message_id else "",
         again=message.redelivered,
+        odd=unanswerable(asked) if asked and not properties.reply_to else "",
     )
 
 

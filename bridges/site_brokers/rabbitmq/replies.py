@@ -4,12 +4,13 @@ A request that leaves this site says where to answer: the queue's name and this 
 application elsewhere answers to the name that it is given, through the default exchange: so what it is given
 is a queue of ours at its broker, `sapwood.reply.NAME@york`; what comes into that goes on to `NAME@york`.
 
-An application may also ask to be answered on its very channel (*direct reply-to*): that is no queue, has a
-name of the broker's, and no event tells of it. It counts as a consumer of this node's from the request on.
+Whoever asks counts as a consumer of this node's from the request on: he may fetch the answer without being a
+consumer (`basic.get`), or be answered on his very channel (*direct reply-to*), which is no queue, has a name
+of the broker's, and no event tells of it.
 
 Law: their number is bounded; the one that was not used for longest goes first. The broker deletes one that
 nobody consumes for an hour; until then a reply that came late waits in it, and is fetched when it is needed
-again or when the node starts again.
+again, or in the next minutes, since each list of queues brings those back that went.
 """
 
 from collections import OrderedDict
@@ -29,19 +30,18 @@ DIRECT: Final = "amq.rabbitmq.reply-to."
 class Replies:
     """The reply queues of one node. `on_change(queues)`: consume exactly these.
 
-    `on_direct(name, there)`: somebody waits on his channel for an answer of that name, or is forgotten.
+    `on_asked(name)`: somebody waits for an answer of that name.
     """
 
     def __init__(
         self,
         node: str,
         on_change: Callable[[frozenset[str]], None],
-        on_direct: Callable[[str, bool], None] = lambda name, there: None,
+        on_asked: Callable[[str], None] = lambda name: None,
     ) -> None:
         self._node = node
         self._on_change = on_change
-        self._on_direct = on_direct
-        self._direct: OrderedDict[str, None] = OrderedDict()
+        self._on_asked = on_asked
         self._used: OrderedDict[str, None] = OrderedDict()
 
     def __repr__(self) -> str:
@@ -53,23 +53,13 @@ class Replies:
 
     def read(self, name: str) -> str:
         """The address in the tree of a reply queue of this site; '' if it can have none."""
-        if name.startswith(DIRECT):
-            self._waits(name)
-        address = name.removeprefix(REPLIES) if name.startswith(REPLIES) else f"{name}@{self._node}"
-        return address if destination_of(address) is not None else ""
-
-    @property
-    def direct(self) -> list[str]:
-        """The names that somebody waits for on his channel."""
-        return list(self._direct)
-
-    def _waits(self, name: str) -> None:
-        if name not in self._direct:
-            self._on_direct(name, True)
-        self._direct[name] = None
-        self._direct.move_to_end(name)
-        if len(self._direct) > MOST:
-            self._on_direct(self._direct.popitem(last=False)[0], False)
+        is_ours = name.startswith(REPLIES)
+        address = name.removeprefix(REPLIES) if is_ours else f"{name}@{self._node}"
+        if destination_of(address) is None:
+            return ""
+        if not is_ours:
+            self._on_asked(name)
+        return address
 
     def spell(self, address: str) -> str:
         """The queue at this site's broker that leads to an address in the tree; '' if there is none."""

@@ -4,7 +4,8 @@ A queue that is wanted is consumed where it is, below all priorities, so that an
 meanwhile is served first. Topics come through one durable queue of ours, bound to the topic exchange by each
 filter that is wanted: so what is published while the node is away waits for it, up to a bound.
 
-Law: a queue is never made or changed for an application: it would not find it as it declares it.
+Law: a queue is never made or changed for an application: it would not find it as it declares it. Those for
+replies are ours.
 
 Law: messages are acknowledged in the order in which they came on their channel, and only by `done`. Since one
 acknowledgement covers all before it, none is sent after a batch that could not be handed over.
@@ -25,9 +26,10 @@ from bridges.amqp.connection import Channel, Connection, Incoming
 from bridges.amqp.errors import NOT_FOUND, PRECONDITION_FAILED, ChannelLost
 from bridges.site_brokers.base import NotTaken
 from bridges.site_brokers.rabbitmq.bindings import TOPICS, Bindings
-from bridges.site_brokers.rabbitmq.consumers import OURS
+from bridges.site_brokers.rabbitmq.consumers import OURS, REPLIES
 from bridges.site_brokers.rabbitmq.discovery import Prober
 from bridges.site_brokers.rabbitmq.messages import unreadable
+from bridges.site_brokers.rabbitmq.replies import ARGUMENTS
 from sapwood.protocol.errors import PatternError
 from treeconnector.edge import Taken
 from treeconnector.patterns import to_amqp
@@ -213,7 +215,10 @@ class Taker:
         """Consume what is wanted and there; whether something is not."""
         missing = False
         for name in sorted(wanted - self._taps.keys()):
-            if len(self._taps) > MOST_QUEUES:
+            if name.startswith(REPLIES):
+                await self._open(name, self._read_queue(name))
+                continue
+            if sum(not each.startswith(REPLIES) for each in self._taps) > MOST_QUEUES:
                 self.not_taken.note(
                     f"queue:{name}", f"more than {MOST_QUEUES} queues at once are not taken from"
                 )
@@ -234,6 +239,8 @@ class Taker:
         tap = self._taps[name] = Tap(name, channel, read)
         try:
             await channel.prefetch(PREFETCH)
+            if name.startswith(REPLIES):  # whoever publishes the request makes it too, maybe later
+                await channel.declare(name, durable=True, arguments=ARGUMENTS)
             tap.tag = await channel.consume(
                 name,
                 lambda message: self._came(tap, message),

@@ -75,7 +75,7 @@ class SiteClient(Policy):
         self._connection = Connection(lambda frame: None, "site broker", "site broker")
         self._connection.session = self._session
         self._session.connections.add(self._connection)
-        self._queues: dict[str, SiteConsumer] = {}
+        self._queues: dict[Destination, SiteConsumer] = {}
         self._all: SiteConsumer | None = None
         self._retained: dict[str, bytes] = {}
         self._wanted: set[Destination] | None = None
@@ -172,6 +172,8 @@ class SiteClient(Policy):
         names.add(name)
         if not key.node:
             self._switch.consumer_changed("add", key, _consumer_id(name))
+        if key.node:
+            self.route_changed(key._replace(node=""))
         if first:
             self._context.custody.transaction.put(SubscriptionRow(f"{SITE} {key}", SITE, str(key), 0))
             self._read(key)
@@ -191,6 +193,8 @@ class SiteClient(Policy):
             self._switch.consumer_changed("remove", key, _consumer_id(name))
         if not names:
             self._read_no_more(key)
+        if key.node:
+            self.route_changed(key._replace(node=""))
 
     def _read(self, key: Destination) -> None:
         custody, node = self._context.custody, self._context.name
@@ -201,7 +205,7 @@ class SiteClient(Policy):
             custody.queue_for(destinations.queue(key.name)),
             custody.queue_for(destinations.queue(key.name, node)),
         ]
-        self._queues[key.name] = self._attach(queues)
+        self._queues[key] = self._attach(queues)
 
     def reads_topics(self) -> Subscription:
         """The one subscription to all its topic filters; it stays when they have gone, with what waits."""
@@ -262,7 +266,7 @@ class SiteClient(Policy):
         if key.kind == Kind.TOPIC:
             self._topics.remove_pattern(self.reads_topics(), key.name)
             return
-        self._detach(self._queues.pop(key.name))
+        self._detach(self._queues.pop(key))
 
     def _detach(self, reader: SiteConsumer) -> None:
         self._session.remove(reader)
@@ -330,7 +334,8 @@ class SiteClient(Policy):
 
     @property
     def wanted(self) -> frozenset[Destination]:
-        """The queues and topic filters that somebody else reads, and that nobody reads at the broker.
+        """The queues and topic filters that somebody else reads, and that nobody reads at the broker, nor
+        waits there for an answer.
 
         Beside them the filters of topics of scope `tree`, which go to the root whoever reads them, and the
         topics that are retained in the broker's queue. Kept from the first time on that somebody asks: most
@@ -366,7 +371,8 @@ class SiteClient(Policy):
         context, mine = self._context, len(self.consumers.get(key, ()))
         if key.kind == Kind.DOMAIN:
             return False
-        if key.kind == Kind.QUEUE and (mine or context.settings.policy(key).home):
+        read_here = mine or key._replace(node=context.name) in self.consumers
+        if key.kind == Kind.QUEUE and (read_here or context.settings.policy(key).home):
             return False
         if any(gateway != LOCAL for gateway in context.table.gateways(key)):
             return True

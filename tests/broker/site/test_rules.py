@@ -6,7 +6,9 @@ from hypothesis import strategies as st
 
 from broker.site.rules import Rules
 from config.model import SiteRule
+from sapwood.protocol.bundles import Message, Properties
 from sapwood.protocol.destinations import Destination, parse
+from treeconnector.edge import Taken
 from treeconnector.patterns import intersection, matches
 
 TILLS = SiteRule(pattern="topic:till/#", tree_prefix="stores/0042/")
@@ -59,6 +61,15 @@ def test_messages_are_renamed_and_what_no_rule_lets_pass_stays() -> None:
     assert rules.to_tree(parse("queue:sales")) == parse("queue:york-sales")
     assert rules.to_local(parse("queue:york-sales")) is None
     assert rules.to_tree(parse("queue:any@hq")) == parse("queue:any@hq")
+
+
+def test_the_topic_of_an_answer_is_named_as_the_answer_goes() -> None:
+    """The answer comes in where the request went out, and the other way round."""
+    rules = Rules((SiteRule(pattern="topic:answers/#", direction="in", tree_prefix="york/"), OUT))
+    asked = [Message(b"", Properties(reply_to=text)) for text in ("topic:answers/1", "topic:else")]
+    out, dead = rules.named_in_tree([Taken(parse("queue:sales"), each) for each in asked])
+    assert (out.message.properties.reply_to, out.odd) == ("topic:york/answers/1", "")
+    assert dead.odd.startswith("UNANSWERABLE: 'topic:else'")
 
 
 _LEVEL = st.sampled_from(["a", "b", "+", "$c"])

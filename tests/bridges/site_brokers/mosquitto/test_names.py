@@ -95,11 +95,27 @@ def test_a_filter_that_makes_no_consumer_says_why_if_it_was_meant_to(text: str, 
         ("node/hq/answers", "answers@hq", "node/hq/answers"),
         ("answers/till-1", "topic:answers/till-1", "answers/till-1"),
         ("$SYS/x", "", ""),
+        ("node/hq/amq.rabbitmq.reply-to.a/b%2B%23=", "amq.rabbitmq.reply-to.a/b+#=@hq", None),
+        ("node/york/a%252Bb%2B", "a%2Bb+@york", None),
     ],
 )
-def test_answers_find_their_way_back(topic: str, reply_to: str, back: str) -> None:
+def test_answers_find_their_way_back(topic: str, reply_to: str, back: str | None) -> None:
     assert NAMES.reply_from(topic) == reply_to
-    assert NAMES.reply_to(reply_to) == back
+    assert NAMES.reply_to(reply_to) == (topic if back is None else back)
+
+
+@pytest.mark.parametrize(
+    ("topic", "key"),
+    [
+        ("answers/1", "topic:answers/1"),
+        ("queue/answers", "queue:answers@york"),
+        ("node/york/answers", "queue:answers@york"),
+        ("node/hq/answers", None),
+        ("$SYS/x", None),
+    ],
+)
+def test_who_asks_waits_at_this_broker_or_elsewhere(topic: str, key: str | None) -> None:
+    assert NAMES.asked_at(topic) == (parse(key) if key else None)
 
 
 def test_prefixes_that_cannot_be_told_apart_are_refused() -> None:

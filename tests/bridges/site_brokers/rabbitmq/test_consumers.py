@@ -2,7 +2,7 @@
 
 import pytest
 
-from bridges.site_brokers.rabbitmq.consumers import Listed, QueueTable
+from bridges.site_brokers.rabbitmq.consumers import MOST_ASKED, Listed, QueueTable
 
 ALL = ("till", True, False)
 
@@ -191,3 +191,25 @@ def test_a_list_during_which_too_much_happened_is_made_again(census: QueueTable)
     census.doubt_all()
     census.listed([Listed("till", True, False)], [])
     assert (told(census), census.stale) == ([], False)
+
+
+def test_who_waits_for_an_answer_is_a_consumer_of_this_node_until_his_queue_goes(census: QueueTable) -> None:
+    census.asked("answers")
+    assert told(census) == ["queue:answers@york"]
+    census.counted("answers", 1)
+    assert told(census) == ["queue:answers"]
+    census.counted("answers", 0)
+    assert told(census) == ["queue:answers@york"]
+    census.event("queue.deleted", {"vhost": "shop", "name": "answers"})
+    assert told(census) == []
+
+
+def test_of_very_many_who_wait_the_one_not_heard_of_for_longest_is_forgotten(census: QueueTable) -> None:
+    for number in range(MOST_ASKED):
+        census.asked(f"amq.rabbitmq.reply-to.{number}")
+    census.asked("amq.rabbitmq.reply-to.0")
+    census.asked("one more")
+    names = told(census)
+    assert len(names) == MOST_ASKED
+    assert "queue:amq.rabbitmq.reply-to.0@york" in names
+    assert "queue:amq.rabbitmq.reply-to.1@york" not in names

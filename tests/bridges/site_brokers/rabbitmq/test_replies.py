@@ -54,15 +54,14 @@ def test_each_queue_is_told_of_once(replies: Replies, changes: list[frozenset[st
     assert changes == [frozenset({"sapwood.reply.a@leeds"})]
 
 
-def test_who_waits_on_his_channel_is_told_of_once_and_forgotten_in_the_end() -> None:
-    told: list[tuple[str, bool]] = []
-    replies = Replies("york", lambda queues: None, lambda name, there: told.append((name, there)))
+def test_each_request_says_where_somebody_waits_but_not_where_we_do() -> None:
+    asked: list[str] = []
+    replies = Replies("york", lambda queues: None, asked.append)
     name = "amq.rabbitmq.reply-to.g1h2AA/+="
-    assert replies.read(name) == replies.read(name) == f"{name}@york"
-    assert (told, replies.direct) == ([(name, True)], [name])
-    for number in range(MOST):
-        replies.read(f"amq.rabbitmq.reply-to.{number}")
-    assert (told[-1], len(replies.direct)) == ((name, False), MOST)
+    assert replies.read(name) == f"{name}@york"
+    for other in ("answers", "sapwood.reply.answers@leeds", "who@where"):
+        replies.read(other)
+    assert asked == [name, "answers"]
 
 
 def test_the_one_not_used_for_longest_goes_first(replies: Replies) -> None:

@@ -21,12 +21,16 @@ class Channels:
     def __init__(self) -> None:
         self.opened = 0
         self.published: list[int] = []
+        self.declared: list[str] = []
         self.ended = SimpleNamespace(add_done_callback=lambda call: None)
         self.on_cancelled: Callable[[str], None] | None = None
 
     async def channel(self, **options: Any) -> "Channels":
         self.opened += 1
         return self
+
+    async def declare(self, name: str, *, durable: bool, arguments: Any) -> None:
+        self.declared.append(name)
 
     async def prefetch(self, count: int) -> None:
         """Granted."""
@@ -56,6 +60,20 @@ async def test_of_very_many_queues_so_many_are_taken_from_and_the_others_are_sho
     assert await taker._enter(frozenset(f"q{number}" for number in range(20)))
     assert len(taker._taps) == broker.opened == 4  # one more, for the queue of topics
     assert list(taker.not_taken.reasons.values()) == ["more than 3 queues at once are not taken from"]
+
+
+async def test_queues_for_answers_are_made_where_they_are_not_there_yet_and_take_no_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever looked for them before the request made them would find them seconds later."""
+    monkeypatch.setattr(taking, "MOST_QUEUES", 3)
+    broker = Channels()
+    given = [cast("Any", lambda *given: True)] * 4
+    taker = Taker(cast("Any", broker), cast("Any", broker), "amq.topic", tmp_path, *given)
+    answers = {f"sapwood.reply.{number}@leeds" for number in range(5)}
+    assert not await taker._enter(frozenset(answers | {"q0", "q1"}))
+    assert set(broker.declared) == answers
+    assert taker.taking == ["q0", "q1"]
 
 
 @pytest.mark.parametrize("size", [1, 100_000])

@@ -251,3 +251,25 @@ def test_of_very_many_retained_messages_the_latest_are_known_as_given(
         forest.settle(1.0)
     assert len(broker.payloads()) == 8
     assert list(broker.site._retained) == ["price/5", "price/6", "price/7"]
+
+
+def test_a_queue_where_an_answer_is_waited_for_is_not_taken_though_others_read_one_of_that_name(
+    forest: Forest,
+) -> None:
+    broker = chain(forest)
+    forest.consumer("hq", "queue:answers", name="a")
+    forest.settle(2.0)
+    assert wanted(broker) == {"queue:answers"}
+    broker.consumers("queue:answers@york")
+    assert wanted(broker) == set()
+    forest.producer("hq", "responder").send("queue:answers@york", b"yes")
+    forest.settle(2.0)
+    assert broker.payloads() == [b"yes"]
+    broker.confirm()
+    broker.consumers("queue:answers@york", "queue:answers")
+    broker.consumers("queue:answers@york")
+    forest.producer("north", "responder").send("queue:answers@york", b"yes again")
+    forest.settle(2.0)
+    assert broker.payloads() == [b"yes", b"yes again"]
+    broker.consumers()
+    assert wanted(broker) == {"queue:answers"}
