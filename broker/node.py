@@ -55,6 +55,7 @@ from broker.store import Store
 from broker.store.files import RECOVERED
 from broker.store.loaded import Loaded
 from config.model import Listener, Site
+from config.write import to_yaml
 from sapwood.protocol.destinations import Destination, Kind
 from sapwood.protocol.errors import SapwoodError
 from treeconnector.identity import Identity, new_uuid
@@ -293,6 +294,10 @@ class Node:
     @property
     def disconnected(self) -> bool:
         return self.report.diallers.disconnected
+
+    @property
+    def settings(self) -> str:
+        return to_yaml(self.site)
 
     def matched(self, topic: str) -> str:
         return str(self.core.topics.reach(Destination(Kind.TOPIC, topic), -1))

@@ -114,6 +114,7 @@ def http_settings(site: Site) -> HttpSettings:
         max_frame=site.limits.max_frame,
         max_message=site.limits.max_message,
         labels=Labels(site.metrics.max_queues, site.metrics.max_links, site.metrics.max_sessions),
+        subscribe_creates=site.http.subscribe_creates,
     )
 
 

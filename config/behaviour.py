@@ -352,6 +352,12 @@ class Http:
     session_secret_file: Path | None = value(
         PATH, "file that holds that secret; instead of the variable", default=None, aside=True
     )
+    subscribe_creates: bool = value(
+        FLAG,
+        "whether `GET /subscribe/QUEUE` makes a queue that is not there, as clients of the message switch "
+        "expect; else it answers 404",
+        default=True,
+    )
 
 
 @section

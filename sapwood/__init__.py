@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     )
     from sapwood.inbox import Batch, Delivery
     from sapwood.interfaces import Interface
+    from sapwood.options import Reach
     from sapwood.rpc import Rpc
     from sapwood.serving import Server, current_request
     from sapwood.subscription import Subscription
@@ -84,6 +85,7 @@ __all__ = [
     "Interface",
     "NobodyServes",
     "NotKnown",
+    "Reach",
     "Rejection",
     "ReplyLost",
     "RequestFailed",
@@ -126,6 +128,7 @@ _HOMES: Final = {
     "Batch": "sapwood.inbox",
     "Delivery": "sapwood.inbox",
     "Interface": "sapwood.interfaces",
+    "Reach": "sapwood.options",
     "Rpc": "sapwood.rpc",
     "Server": "sapwood.serving",
     "current_request": "sapwood.serving",

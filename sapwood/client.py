@@ -19,9 +19,18 @@ from typing import Any, Final, Self, Unpack
 
 from sapwood.address import session_uri
 from sapwood.connection_watch import ConnectionWatch
-from sapwood.errors import ConnectFailed, Rejection, RequestTimeout, SendRejected, SendTimeout, Unconfirmed
+from sapwood.errors import (
+    ConnectFailed,
+    NotKnown,
+    Rejection,
+    RequestTimeout,
+    SendRejected,
+    SendTimeout,
+    Unconfirmed,
+)
 from sapwood.options import (
     ClientOptions,
+    Reach,
     SendOptions,
     at_least,
     flag,
@@ -40,6 +49,7 @@ from sapwood.protocol.session_frames import (
     VERSION,
     ClientFrame,
     Create,
+    Delete,
     EndSubscription,
     Login,
 )
@@ -80,8 +90,8 @@ class _Waiter(Call):
 
     __slots__ = ("future",)
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, *, asks: bool = False) -> None:
+        super().__init__(asks=asks)
         self.future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def settled(self) -> None:
@@ -225,8 +235,9 @@ class Client:
         *,
         timeout: float | None = None,
         **options: Unpack[SendOptions],
-    ) -> None:
-        """Send one message and wait until the node has it on disk, `timeout` seconds at most.
+    ) -> Reach | None:
+        """Send one message and wait until the node has it on disk, `timeout` seconds at most. Returns how far
+        a topic's message goes from there; None for a queue's, and of an older node.
 
         `destination`: 'queue:NAME', 'queue:NAME@NODE', 'topic:PATTERN'. Options: see `SendOptions`. Raises
         `SendRejected`; `SendTimeout`, which says whether it may have been sent; and `TypeError` or
@@ -234,13 +245,15 @@ class Client:
         where it has not been sent.
         """
         route, message = _message(destination, payload, options)
-        waiter = _Waiter()
+        waiter = _Waiter(asks=True)
         async with self._waits(waiter, timeout):
             await self._room()
             self._outbox.add(route, message, waiter)
             waiter.end()
             self._session.work()
             await waiter.future
+        said = waiter.matched
+        return Reach(said.readers, said.onward, said.passed_by, said.scope) if said else None
 
     @contextlib.asynccontextmanager
     async def _waits(self, waiter: _Waiter, timeout: float | None) -> AsyncIterator[None]:
@@ -356,6 +369,18 @@ class Client:
         flag("home", home)
         what = f"creating queue {name or '(transient)'}"
         return await self._request(what, lambda number: Create(number, name, home), timeout)
+
+    async def delete(self, name: str, *, timeout: float | None = None) -> None:
+        """Delete a queue with all its messages; its subscriptions end. Who may make it may do that, a
+        transient one its own session alone.
+
+        Raises `RequestFailed` (`NOT_FOUND`: there is none), `NotKnown` of an older node, or `RequestTimeout`.
+        """
+        text("name", name)
+        self._session.check_open()
+        if not self._session.deletes:
+            raise NotKnown(f"node {self.node} is of a version in which only an operator deletes queues")
+        await self._request(f"deleting queue {name}", lambda number: Delete(number, name), timeout)
 
     async def _request(self, what: str, frame_of: Callable[[int], ClientFrame], timeout: float | None) -> str:
         self._session.check_open()

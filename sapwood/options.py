@@ -9,7 +9,7 @@ import ssl
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from difflib import get_close_matches
-from typing import Any, Final, TypedDict, Unpack
+from typing import Any, Final, NamedTuple, TypedDict, Unpack
 
 import msgspec
 
@@ -70,6 +70,19 @@ class ClientOptions(TypedDict, total=False):
     key: str | None
     on_connected: Callable[[str], object] | None
     on_lost: Callable[[Exception], object] | None
+
+
+class Reach(NamedTuple):
+    """How far a topic's message goes from the node that took it.
+
+    `readers`: subscriptions there that match; `onward`: neighbours that it goes on to; `passed_by`: children
+    that ask for it and do not get it, as `scope` (0 vertical, 1 tree) does not reach them.
+    """
+
+    readers: int
+    onward: int
+    passed_by: int
+    scope: int
 
 
 def payload_of(given: object) -> bytes:

@@ -18,8 +18,8 @@ import msgspec
 
 from sapwood.errors import Rejection
 from sapwood.protocol.bundles import MAX_BYTES, MAX_MESSAGES, Properties
-from sapwood.protocol.destinations import Destination
-from sapwood.protocol.session_frames import Send, encode
+from sapwood.protocol.destinations import Destination, Kind
+from sapwood.protocol.session_frames import Matched, Send, encode
 
 _encoder = msgspec.msgpack.Encoder()
 
@@ -37,14 +37,17 @@ class FrameRoute(NamedTuple):
 class Call:
     """A caller that waits for some messages. `settled` is called once, when the last is confirmed.
 
-    `is_sent`: some of them were given a number, and cannot be taken back any more.
+    `is_sent`: some of them were given a number, and cannot be taken back any more. `asks`: the node is to say
+    where a topic's messages go; `matched`: what it said.
     """
 
-    __slots__ = ("_open", "_sealed", "is_sent", "rejections")
+    __slots__ = ("_open", "_sealed", "asks", "is_sent", "matched", "rejections")
 
-    def __init__(self) -> None:
+    def __init__(self, *, asks: bool = False) -> None:
         self._open = 0
         self._sealed = False
+        self.asks = asks
+        self.matched: Matched | None = None
         self.is_sent = False
         self.rejections: list[Rejection] = []
 
@@ -235,8 +238,10 @@ class Outbox:
     def _frame(self, batch: _Batch) -> None:
         first, route, count = self.next_number, batch.route, batch.count
         body = b"".join(batch.messages)
+        asks = False
         for _, call in batch.calls:
             call.is_sent = True
+            asks = asks or call.asks
         self.next_number = first + count
         frame = encode(
             Send(
@@ -248,6 +253,7 @@ class Outbox:
                 route.retained,
                 route.scope,
                 route.tell,
+                asks and route.destination.kind == Kind.TOPIC,
             )
         )
         self._sent.append(_Sent(first, first + count - 1, len(body), frame, batch.shares(first)))
@@ -274,6 +280,12 @@ class Outbox:
     def confirm(self, through: int) -> None:
         """Everything up to `through` is dealt with: on disk, or rejected."""
         self._settle(through)
+
+    def matched(self, said: Matched) -> None:
+        """Where the messages of a frame go."""
+        sent = next((each for each in self._sent if each.last >= said.first), None)
+        for share in sent.shares if sent is not None else ():
+            share.call.matched = said
 
     def reject(self, rejection: Rejection) -> None:
         """Some sends are not taken. Known to their callers once everything before is settled."""

@@ -35,6 +35,7 @@ from sapwood.protocol.session_frames import (
     Done,
     Failed,
     Login,
+    Matched,
     NodeFrame,
     ReadingEnded,
     RefuseDelivery,
@@ -88,7 +89,7 @@ class Session:
         self._store: tuple[str, bytes] | None = None
         self._stays = stays
         self.committed = 0
-        self._refuses = self._returns = False
+        self._refuses = self._returns = self.deletes = False
         self.error: ClientError | None = None
         self._login = login
         self._timeout = timeout
@@ -327,7 +328,7 @@ class Session:
                 f"another client sends as producer {self._login.producer!r}: give each its own",
             )
         self.node, self.committed = frame.node, frame.last
-        self._refuses, self._returns = frame.refuses, frame.returns
+        self._refuses, self._returns, self.deletes = frame.refuses, frame.returns, frame.deletes
         self._asked.clear()
         self._loose = [encode(Acknowledge(ranges)) for ranges in self.acks.take()]
         self._loose += [self._ask(subscription) for subscription in self._subscriptions.values()]
@@ -411,6 +412,8 @@ class Session:
             case ReadingEnded(number, code, text):
                 if ended := self._subscriptions.pop(number, None):
                     ended.failed(RequestFailed(f"the subscription to {ended.destination}", code, text))
+            case Matched():
+                self.outbox.matched(frame)
             case SessionPong() | Welcome():
                 pass
             case _:

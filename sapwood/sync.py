@@ -24,7 +24,7 @@ from sapwood import client as asynchronous
 from sapwood.background import Background
 from sapwood.errors import ClientClosed
 from sapwood.interfaces import Handlers, Interface
-from sapwood.options import ClientOptions, SendOptions
+from sapwood.options import ClientOptions, Reach, SendOptions
 from sapwood.protocol.destinations import Destination
 from sapwood.rpc import DEFAULT_TIMEOUT, Rpc, Service
 from sapwood.serving import Server
@@ -151,9 +151,9 @@ class Client:
         *,
         timeout: float | None = None,
         **options: Unpack[SendOptions],
-    ) -> None:
+    ) -> Reach | None:
         """Send one message and wait until the node has it on disk. As `sapwood.Client.send`."""
-        self.background.run(self.asynchronous.send(destination, payload, timeout=timeout, **options))
+        return self.background.run(self.asynchronous.send(destination, payload, timeout=timeout, **options))
 
     def publish(
         self,
@@ -195,6 +195,10 @@ class Client:
     def create(self, name: str = "", *, home: bool = False, timeout: float | None = None) -> str:
         """Make a queue and return its name. '' = a transient one with a fresh name, for replies."""
         return self.background.run(self.asynchronous.create(name, home=home, timeout=timeout))
+
+    def delete(self, name: str, *, timeout: float | None = None) -> None:
+        """Delete a queue with all its messages. As `sapwood.Client.delete`."""
+        self.background.run(self.asynchronous.delete(name, timeout=timeout))
 
     def subscribe(
         self,

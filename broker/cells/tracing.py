@@ -2,10 +2,14 @@
 
 Polled events are of two kinds, as in XCP: `message` when one enters (`input`: its session) or is given to a
 reader (`output`), `ack` when the reader has dealt with it. Ids ascend, also over restarts of the node.
+
+Law: ids are even. Pollers of the message switch ask for the last one and 1, and are given what is not below
+that; others ask for the last one, and are given what is above it. Between two even ids both mean the same.
 """
 
 import time
 from collections.abc import Callable, Iterator
+from hashlib import blake2b
 from typing import Any, Final
 
 from broker.cells.cells import CellCommand, NodeCells
@@ -43,15 +47,16 @@ class Tracing:
 
     def events(self, last_id: int) -> Events:
         """The oldest events with ids above `last_id`, at most `MOST_EVENTS`."""
-        records = self._ring.after(last_id, _POLLED)
+        last = last_id // 2
+        records = self._ring.after(last, _POLLED)
         if not records:
             return []
         senders, wall = self._ring.senders(), self._command.wall
         found: Events = []
         for record in records:
             for number, position in enumerate(record.positions(), record.id):
-                if number > last_id:
-                    found.append((number, self._event(record, position, senders, wall)))
+                if number > last:
+                    found.append((2 * number, self._event(record, position, senders, wall)))
             if len(found) >= MOST_EVENTS:
                 break
         return found[:MOST_EVENTS]
@@ -82,6 +87,7 @@ class Tracing:
         if note is not None:
             said = {"correlation_id": note.correlation_id, "reply_to": note.reply_to, "task_id": note.task_id}
             event |= {name: value for name, value in said.items() if value not in (None, "")}
+        event["message"] = _as_switch(event, _number(record.bundle, position))
         return event
 
     # --- stories
@@ -115,6 +121,22 @@ class Tracing:
 
     async def _ask(self, node: str, arguments: dict[str, Any]) -> Any:
         return await self._cells.ask(node, "trace", arguments, ANSWER_WITHIN)
+
+
+def _as_switch(event: dict[str, Any], number: int) -> list[Any]:
+    """The message, or its acknowledgement, as the message switch writes it; payloads are never shown."""
+    if event["kind"] == "ack":
+        return ["Ack", number]
+    said = {"payload": "", "correlation_id": event.get("correlation_id", 0)}
+    if "reply_to" in event:
+        said["reply_to"] = event["reply_to"]
+    return ["Message", number, said]
+
+
+def _number(bundle: bytes, position: int) -> int:
+    """A message's number in its events, the same in all of them: 53 bits, as JavaScript reads them."""
+    digest = blake2b(bundle + position.to_bytes(4, "big"), digest_size=8).digest()
+    return int.from_bytes(digest, "big") >> 11
 
 
 def _clock() -> int:

@@ -29,6 +29,12 @@ class NotFound(SwitchError):
     code = "NOT_FOUND"
 
 
+class NoSuchQueue(SwitchError):
+    """A sender asked to be told: it is certain here that nobody serves the queue."""
+
+    code = "QUEUE_DOES_NOT_EXIST"
+
+
 class NotLoggedIn(SwitchError):
     code = "NOT_LOGGED_IN"
 

@@ -130,12 +130,13 @@ class Lookup:
         address = self.address(destination)
         if self.is_here(address) or address.node in self.mine:
             return LookupResult(address, "local", ())
-        queue = self.custody.queues.get(queue_name_of(address)) or self._nowhere(address)
-        found = tuple(sorted(self.targets(queue)))
+        found = tuple(sorted(self.targets(self.queue_of(address))))
         return LookupResult(address, self._how(address, found), found)
 
-    def _nowhere(self, address: Destination) -> Queue:
-        return Queue(queue_name_of(address), address, self.custody.paging)
+    def queue_of(self, address: Destination) -> Queue:
+        """Where messages for an address wait, or would wait; nothing is kept of the question."""
+        name = queue_name_of(address)
+        return self.custody.queues.get(name) or Queue(name, address, self.custody.paging)
 
     def _how(self, address: Destination, found: tuple[str, ...]) -> str:
         if not found:

@@ -80,6 +80,10 @@ class Policy:
         """Have the senders of this bundle their answer at once, so that it need not be kept?"""
         return False
 
+    def is_nobodys(self, destination: Destination) -> bool:
+        """Is it certain here that nobody serves this queue?"""
+        return False
+
     def is_offered_up(self, key: Destination) -> bool:
         """Does this node's own offer of a destination stand at its parents?"""
         return False
@@ -222,6 +226,7 @@ class Policies:
         self.owner_of: tuple[Callable[[str], str], ...] = ()
         self.takes_from_site: tuple[Callable[[str], bool], ...] = ()
         self.is_answered: tuple[Callable[[StoredBundle], bool], ...] = ()
+        self.is_nobodys: tuple[Callable[[Destination], bool], ...] = ()
         self.is_offered_up: tuple[Callable[[Destination], bool], ...] = ()
         self.may_go_back_up: tuple[Callable[[Destination], bool], ...] = ()
         self.named: tuple[Callable[[Destination], Destination | None], ...] = ()

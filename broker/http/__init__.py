@@ -6,7 +6,7 @@
 | `app` | the application on the node's one port: everything that is served there, by path |
 | `bindings` | client connections of the node's port, and which session each is bound to |
 | `dashboard` | the operator's pages: static files of this package, served as they are under `/dashboard/` |
-| `diagnostics` | `GET /`: what stands here |
+| `diagnostics` | `GET /`: the node's state |
 | `documentation` | the page that every answer links to: what this port is, and how to talk to it |
 | `encoding` | answers to verbs as bytes, and the headers of requests for them |
 | `encrypted` | TLS on the node's port: as asyncio's own |
@@ -18,6 +18,7 @@
 | `link_endpoint` | where children dial: a WebSocket at /link is a carrier, and the node does the rest |
 | `live` | a stream of the node's state for pages and programs that stay: `GET /api/live` |
 | `metrics` | `GET /metrics`: the node's figures for Prometheus, in its own text or as OpenMetrics |
+| `paths` | what stands in the paths of the link-level protocol: names, numbers, times |
 | `pipeline` | the requests of one connection that have no answer yet, in their order |
 | `port` | the open port: its listening sockets, the connections on them, and who looks after those |
 | `ports` | what the HTTP side needs of the node, and nothing more |

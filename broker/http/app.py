@@ -82,5 +82,5 @@ def build_app(
     router.add_get("/healthz", status.health)
     router.add_get("/readyz", status.readiness)
     router.add_get("/docs", documentation)
-    router.add_get("/", Diagnostics(node, settings).handle)
+    router.add_get("/", Diagnostics(node, settings, verbs.bindings).handle)
     return app

@@ -37,6 +37,9 @@ tree of nodes the other side is. There are two ways to use it.
      POST /send/NAME/CORRELATION_ID     the body is the payload
      POST /send/NAME/CORRELATION_ID/REPLY_TO
 
+   With the header 'Sapwood-Tell: yes' a send is 404 QUEUE_DOES_NOT_EXIST where nobody has the queue, or is
+   answered so at REPLY_TO.
+
    200 = done, with an empty body where there is no result; 400 = not understood; 403 = log in first;
    404 = no such queue or message here; 413 = too large; 429 QUEUE_FULL = too many of your messages wait
    in that queue: try again later. A payload that is not UTF-8 comes as base64 with "encoding": "base64".

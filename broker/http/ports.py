@@ -40,10 +40,19 @@ class SwitchPort(Protocol):
 
     def when_committed(self, call: Callable[[], None]) -> None: ...
 
-    def subscribe(self, connection: Connection, name: str, credit: int = ...) -> None: ...
+    def subscribe(
+        self, connection: Connection, name: str, credit: int = ..., *, make: bool = ...
+    ) -> bool: ...
 
     def send(
-        self, connection: Connection, name: str, message: Message, done: Outcome, *, retained: bool = ...
+        self,
+        connection: Connection,
+        name: str,
+        message: Message,
+        done: Outcome,
+        *,
+        retained: bool = ...,
+        tell: bool = ...,
     ) -> None: ...
 
     def acknowledge(self, connection: Connection, transfer: int, done: Outcome) -> None: ...
@@ -83,8 +92,11 @@ class WiresPort(Protocol):
 
 class NodePort(Protocol):
     """The node. `ready`: it takes messages. `disconnected`: it is a satellite that is linked with no core.
-    `running`: for operations.
+    `running`: for operations. `settings`: its site's file as it is meant, without secrets.
     """
+
+    @property
+    def settings(self) -> str: ...
 
     @property
     def tracing(self) -> TracingPort: ...

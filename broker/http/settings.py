@@ -16,7 +16,8 @@ class HttpSettings:
     endpoint refuses. `certificates`: links are for callers that show a certificate. `max_unconfirmed`: bytes
     of sends that one streaming client may have under way before it is read no further. `max_unread`: bytes
     that wait for one streaming client before it is cut off. `max_wait`: longest blocking transfer.
-    `labels`: how many names `/metrics` may have.
+    `labels`: how many names `/metrics` may have. `subscribe_creates`: to subscribe makes a queue that is not
+    there.
     """
 
     token: str = ""
@@ -28,3 +29,4 @@ class HttpSettings:
     max_unread: int = 256 * MIB
     max_wait: float = 3600.0
     labels: Labels = field(default_factory=Labels)
+    subscribe_creates: bool = True

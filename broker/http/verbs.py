@@ -9,7 +9,6 @@ that for almost all connections, aiohttp for those that also do other things (`a
 """
 
 import asyncio
-import math
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
@@ -17,9 +16,9 @@ import msgspec
 from aiohttp import web
 
 from broker.core.clients.transfers import Fetched
-from broker.core.errors import BadRequest, NotFound, SwitchError, TooLarge
+from broker.core.errors import NotFound, SwitchError, TooLarge
 from broker.core.sessions.rights import Rights
-from broker.http import trace
+from broker.http import paths, trace
 from broker.http.bindings import Bindings, HttpLine
 from broker.http.guard import bearer, credentials, from_a_web_page, is_here, is_rebound, same
 from broker.http.heads import parts_of, path_of
@@ -32,6 +31,7 @@ from sapwood.protocol.errors import SapwoodError
 STATUS: Final = {
     "QUEUE_FULL": 429,
     "NOT_FOUND": 404,
+    "QUEUE_DOES_NOT_EXIST": 404,
     "NOT_LOGGED_IN": 403,
     "REFUSED": 403,
     "BUSY": 503,
@@ -52,11 +52,10 @@ METHODS: Final = {
 """The verbs, and how each is asked for."""
 IN_FLIGHT: Final = frozenset(("send", "ack"))
 """Verbs that may be under way together on one connection; every other waits for those before it."""
-_LEAST_ID: Final = -(2**63)
-_LARGEST_ID: Final = 2**64 - 1
-_MOST_DIGITS: Final = 20
 _TEXT: Final = "text/plain; charset=utf-8"
 _JSON: Final = "application/json; charset=utf-8"
+_TRACE: Final = ["trace", "-1", "5"]
+"""Asked for without a number: all that there is."""
 _json = msgspec.json.Encoder()
 
 
@@ -64,6 +63,7 @@ class Facts(NamedTuple):
     """What a request's headers say that matters here. `refused`: why it is answered with 403, or ''.
 
     `here`: it comes from this very machine. `home`: a queue that it makes is to keep its messages here.
+    `tell`: where nobody serves the queue that it sends to, it wants to be told.
     """
 
     refused: str
@@ -71,6 +71,7 @@ class Facts(NamedTuple):
     secret: str
     here: bool
     home: bool = False
+    tell: bool = False
 
 
 class VerbRequest(NamedTuple):
@@ -94,10 +95,12 @@ class VerbAnswer(NamedTuple):
 Reply = Callable[[VerbAnswer], None]
 EMPTY: Final = VerbAnswer()
 HOME: Final = "Sapwood-Home"
+TELL: Final = "Sapwood-Tell"
 NOTE: Final = "Sapwood-Note"
 """The header that tells apart what is 200 for the sake of deployed clients."""
 NOT_FOUND: Final = "NOT_FOUND: no such message waits for an acknowledgement of this session"
 NO_QUEUE: Final = "NOT_FOUND: this node has no such queue"
+MADE: Final = "CREATED: this node had no such queue, and has it now"
 FULL: Final = "TOO_MANY_UNACKNOWLEDGED: acknowledge messages, then there are more"
 
 
@@ -119,8 +122,8 @@ def facts_of(request: Any) -> Facts:
         refused = "this is not for web pages"
     elif is_rebound(request):
         refused = "the Host header names another machine: use localhost, or an address"
-    home = request.headers.get(HOME, "").strip().lower() == "yes"
-    return Facts(refused, *credentials(request), is_here(request), home)
+    home, tell = (request.headers.get(each, "").strip().lower() == "yes" for each in (HOME, TELL))
+    return Facts(refused, *credentials(request), is_here(request), home, tell)
 
 
 class Verbs:
@@ -172,7 +175,7 @@ class Verbs:
 
     def _login(self, line: HttpLine, asked: VerbRequest, reply: Reply) -> None:
         """Answered once it is known who that is; whatever comes on this connection waits for it."""
-        token, facts = _name(asked.parts), asked.facts
+        token, facts = paths.name_of(asked.parts), asked.facts
 
         def admitted(found: Rights | SwitchError) -> None:
             if line.gone:
@@ -190,7 +193,7 @@ class Verbs:
         self._node.entrance.admit(line.caller(facts.account, facts.secret, near=facts.here), admitted)
 
     def _create(self, line: HttpLine, asked: VerbRequest, reply: Reply) -> None:
-        name = self._node.switch.create(line.connection, _queue(asked.parts), asked.facts.home)
+        name = self._node.switch.create(line.connection, paths.queue(asked.parts), asked.facts.home)
         answer = VerbAnswer(200, name.encode(), _TEXT)
         self._node.switch.when_committed(lambda: reply(answer))
         self._node.wake()
@@ -198,7 +201,7 @@ class Verbs:
     def _destroy(self, line: HttpLine, asked: VerbRequest, reply: Reply) -> None:
         answer = EMPTY
         try:
-            self._node.switch.destroy(line.connection, _queue(asked.parts))
+            self._node.switch.destroy(line.connection, paths.queue(asked.parts))
         except NotFound:
             answer = VerbAnswer(note=NO_QUEUE)
         self._node.switch.when_committed(lambda: reply(answer))
@@ -211,34 +214,37 @@ class Verbs:
         reply(VerbAnswer(200, _json.encode(names), _JSON))
 
     def _subscribe(self, line: HttpLine, asked: VerbRequest, reply: Reply) -> None:
-        self._node.switch.subscribe(line.connection, _queue(asked.parts))
+        name, make = paths.queue(asked.parts), self._settings.subscribe_creates
+        if self._node.switch.subscribe(line.connection, name, make=make):
+            self._node.switch.when_committed(lambda: reply(VerbAnswer(note=MADE)))
+        else:
+            reply(EMPTY)
         self._node.wake()
-        reply(EMPTY)
 
     def _acknowledge(self, line: HttpLine, asked: VerbRequest, reply: Reply) -> None:
         connection = line.connection
-        (number,) = _exactly(asked.parts, "/ack/ID", 1)
+        (number,) = paths.exactly(asked.parts, "/ack/ID", 1)
         try:
-            self._node.switch.acknowledge(connection, whole(number), _empty(reply))
+            self._node.switch.acknowledge(connection, paths.whole(number), _empty(reply))
         except NotFound:  # to a deployed client an error here is the end of its receiver
             reply(VerbAnswer(note=NOT_FOUND))
         self._node.wake()
 
     def _send(self, line: HttpLine, asked: VerbRequest, reply: Reply) -> None:
         connection = line.connection
-        name, number, reply_to = _to(asked.parts)
+        name, number, reply_to = paths.to(asked.parts)
         if len(asked.body) > self._settings.max_message:
             raise too_large(len(asked.body), self._settings.max_message)
-        message = Message(asked.body, Properties(correlation_id=whole(number), reply_to=reply_to))
+        message = Message(asked.body, Properties(correlation_id=paths.whole(number), reply_to=reply_to))
         kind, _, topic = name.partition("topic:")
         note = f"MATCHED: {self._node.matched(topic)}" if topic and not kind else ""
-        self._node.switch.send(connection, name, message, _empty(reply, note))
+        self._node.switch.send(connection, name, message, _empty(reply, note), tell=asked.facts.tell)
         self._node.wake()
 
     def _transfer(self, line: HttpLine, asked: VerbRequest, reply: Reply) -> None:
         connection = line.connection
-        first, timeout = _exactly(asked.parts, "/transfer/ACK_TO/SECONDS", 2)
-        ack_to, wait = whole(first), seconds(timeout, self._settings.max_wait)
+        first, timeout = paths.exactly(asked.parts, "/transfer/ACK_TO/SECONDS", 2)
+        ack_to, wait = paths.whole(first), paths.seconds(timeout, self._settings.max_wait)
         messages = self._node.switch.transfer(connection, ack_to)
         self._node.wake()
         if messages or not wait:
@@ -250,11 +256,10 @@ class Verbs:
     def _trace(self, line: HttpLine, asked: VerbRequest, reply: Reply) -> None:
         if (rights := line.connection.rights) is not None:
             rights.check_everything("read what happens at the node")
-        first, timeout = _exactly(asked.parts, "/trace/ACK_TO/SECONDS", 2)
-        wait = seconds(timeout, self._settings.max_wait)
-        trace.poll(
-            self._node.tracing, line, whole(first), wait, lambda body: reply(VerbAnswer(200, body, _JSON))
-        )
+        parts = asked.parts if len(asked.parts) > 1 else _TRACE
+        first, timeout = paths.exactly(parts, "/trace/ACK_TO/SECONDS", 2)
+        ack_to, wait = paths.whole(first), paths.seconds(timeout, self._settings.max_wait)
+        trace.poll(self._node.tracing, line, ack_to, wait, lambda body: reply(VerbAnswer(200, body, _JSON)))
 
     # --- through aiohttp
 
@@ -371,66 +376,6 @@ def as_json(message: Message, redelivered: bool) -> dict[str, Any]:
     if redelivered:
         result["redelivered"] = True
     return result
-
-
-# --- what stands in paths
-
-
-def _name(parts: list[str]) -> str:
-    """All that follows the verb; a name may be written with bare slashes."""
-    return "/".join(parts[1:])
-
-
-def _queue(parts: list[str]) -> str:
-    """The queue's name that follows the verb, read as `/send/` reads it."""
-    name = _name(parts)
-    if name.startswith("topic:"):
-        raise BadRequest(
-            f"{name[:80]!r} is a topic's name: expected a queue's (topics: streaming session only)"
-        )
-    return name.removeprefix("queue:")
-
-
-def _exactly(parts: list[str], form: str, count: int) -> list[str]:
-    if len(parts) != count + 1:
-        raise BadRequest(f"expected {form}")
-    return parts[1:]
-
-
-def _to(parts: list[str]) -> tuple[str, str, str]:
-    """Name, correlation id and reply queue of `/send/…`. Where names have bare slashes, the id is the one
-    part behind the name's first that is a number. Raises `BadRequest` where several could be."""
-    if len(parts) == 3:
-        return parts[1], parts[2], ""
-    ids = [place for place in range(2, len(parts)) if parts[place].removeprefix("-").isdigit()]
-    if len(ids) > 1:
-        raise BadRequest(
-            "several parts may be the correlation id: write slashes in names as %2F, 6 as queue:6"
-        )
-    for place in ids:
-        return "/".join(parts[1:place]), parts[place], "/".join(parts[place + 1 :])
-    raise BadRequest("expected /send/NAME/CORRELATION_ID or /send/NAME/CORRELATION_ID/REPLY_TO")
-
-
-def whole(text: str) -> int:
-    """A whole number of 64 bits, with or without sign. Raises `BadRequest`."""
-    digits = text.removeprefix("-")
-    if digits.isascii() and digits.isdigit() and len(digits) <= _MOST_DIGITS:
-        number = int(text)
-        if _LEAST_ID <= number <= _LARGEST_ID:
-            return number
-    raise BadRequest(f"{text[:40]!r} is no whole number of 64 bits")
-
-
-def seconds(text: str, longest: float) -> float:
-    """A time in seconds, as a decimal, cut to `longest`. Raises `BadRequest`."""
-    try:
-        found = float(text)
-    except ValueError:
-        found = math.nan
-    if not 0 <= found < math.inf:
-        raise BadRequest(f"{text[:40]!r} is no number of seconds: expected a decimal, 0 or more")
-    return min(found, longest)
 
 
 def too_large(size: int, most: int) -> SwitchError:

@@ -77,7 +77,8 @@ class Send(SessionFrame, frozen=True, tag=5):
     """Messages for one destination, numbered `first`, `first` + 1, …
 
     `scope`: -1 = as configured. `tell`: (queues) where nobody serves it, say so at once to
-    `reply_to`, and do not keep the message.
+    `reply_to`, and do not keep the message. `matched`: (topics) answer with Matched, too; an older node
+    does not.
     """
 
     first: int
@@ -88,6 +89,7 @@ class Send(SessionFrame, frozen=True, tag=5):
     retained: bool = False
     scope: int = -1
     tell: bool = False
+    matched: bool = False
 
 
 class Acknowledge(SessionFrame, frozen=True, tag=6):
@@ -120,6 +122,14 @@ class RefuseDelivery(SessionFrame, frozen=True, tag=9):
     again: bool = False
 
 
+class Delete(SessionFrame, frozen=True, tag=10):
+    """Delete a queue with all its messages, as whoever may make it. Answered by Done; only to a node whose
+    Welcome says `deletes`."""
+
+    request: int
+    queue: str
+
+
 # --- from the node
 
 
@@ -136,7 +146,7 @@ class Welcome(SessionFrame, frozen=True, tag=21):
     """`last`: highest number of this producer that is committed. `limit`: most bytes in a packet.
 
     `rejected`: of the numbers up to `last`, those that were not taken, as far as the producer may not have
-    heard so. `refuses`: the node knows `RefuseDelivery`; `returns`: its `again` too.
+    heard so. `refuses`: the node knows `RefuseDelivery`; `returns`: its `again` too; `deletes`: `Delete`.
     `store`: the node's store, in whose numbers transfer ids and confirmations are.
     """
 
@@ -148,6 +158,7 @@ class Welcome(SessionFrame, frozen=True, tag=21):
     refuses: bool = False
     returns: bool = False
     store: bytes = b""
+    deletes: bool = False
 
 
 class Done(SessionFrame, frozen=True, tag=22):
@@ -205,6 +216,18 @@ class ReadingEnded(SessionFrame, frozen=True, tag=28):
     text: str
 
 
+class Matched(SessionFrame, frozen=True, tag=29):
+    """Sends `first` to `last` are for a topic that so many `readers` of the node want. It goes `onward` to so
+    many neighbours, and has `passed_by` so many children that ask for it, as far as `scope` reaches."""
+
+    first: int
+    last: int
+    readers: int
+    onward: int
+    passed_by: int
+    scope: int
+
+
 ClientFrame = (
     Login
     | Create
@@ -215,8 +238,9 @@ ClientFrame = (
     | SessionPing
     | EndSubscription
     | RefuseDelivery
+    | Delete
 )
-NodeFrame = Welcome | Done | Failed | Confirm | Reject | Deliver | SessionPong | ReadingEnded
+NodeFrame = Welcome | Done | Failed | Confirm | Reject | Deliver | SessionPong | ReadingEnded | Matched
 
 _encoder = msgspec.msgpack.Encoder()
 _client_decoder = msgspec.msgpack.Decoder(list[ClientFrame])

@@ -506,6 +506,15 @@ async def until(holds: Any) -> None:
             await asyncio.sleep(0.005)
 
 
+async def test_a_node_of_an_older_version_deletes_nothing_and_does_not_say_how_far_a_message_goes(
+    played: Any,
+) -> None:
+    async with connect(played.uri) as client:
+        with pytest.raises(NotKnown, match="node played is of a version in which only an operator deletes"):
+            await client.delete("q")
+        assert await client.send("topic:prices/milk", b"1") is None
+
+
 async def test_a_node_of_an_older_version_takes_nothing_back(played: Any) -> None:
     async with connect(played.uri) as client:
         reader = await client.subscribe("queue:q").ready()

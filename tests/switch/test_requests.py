@@ -187,6 +187,42 @@ def test_a_queue_may_be_named_with_this_node(here: Any) -> None:
     assert link.ask("/subscribe/directed@elsewhere").status == 404
 
 
+def test_to_subscribe_makes_a_queue_that_is_not_there_and_says_so(here: Any) -> None:
+    """Deployed clients subscribe before anybody has created, and end on an error."""
+    link = here.session("early")
+    answer = link.ask("/subscribe/not-made")
+    assert (answer.status, answer.body, answer.note[:8]) == (200, b"", "CREATED:")
+    assert link.ask("/subscribe/not-made").note == ""
+    link.send("not-made", b"arrives")
+    assert payloads(link.transfer(-1, 10)) == ["arrives"]
+
+
+def test_a_node_may_be_told_to_make_no_queue_at_a_subscribe(make: Any) -> None:
+    node = make(http={"subscribe_creates": False})
+    link = node.session("early")
+    answer = link.ask("/subscribe/not-made")
+    assert (answer.status, answer.text[:10]) == (404, "NOT_FOUND:")
+    assert link.create("not-made") == "not-made"
+    link.subscribe("not-made")
+
+
+def test_a_sender_may_ask_to_be_told_of_a_queue_that_does_not_exist(here: Any) -> None:
+    link = here.session("asks")
+    back = link.create()
+    link.subscribe(back)
+    tell = "Sapwood-Tell: yes"
+    answer = link.ask(f"/send/never-made/7/{back}", b"x", tell)
+    assert (answer.status, answer.text[:21]) == (404, "QUEUE_DOES_NOT_EXIST:")
+    assert here.messages("never-made") == 0
+    assert link.ask(f"/send/never-made/7/{back}", b"x").status == 200
+    assert here.messages("never-made") == 1
+    link.create("made-unread")
+    assert link.ask(f"/send/made-unread/7/{back}", b"x", tell).status == 200
+    assert here.messages("made-unread") == 1
+    assert link.transfer(-1, 0) == []
+    assert link.ask("/send/never-made-2/7", b"x", tell).status == 400
+
+
 def test_a_get_may_have_an_empty_body_and_any_host(here: Any) -> None:
     link = here.link()
     assert link.ask("/login/t", None, "Content-Length: 0").status == 200
@@ -215,7 +251,7 @@ def test_before_login_everything_is_403(here: Any) -> None:
 
 def test_what_this_node_does_not_have_is_404(here: Any) -> None:
     link = here.session("absent")
-    for path in ("/subscribe/absent", "/nowhere", "/createx"):
+    for path in ("/subscribe/absent@elsewhere", "/subscribe/transient-absent", "/nowhere", "/createx"):
         assert link.ask(path).status == 404, path
     for path in ("/ack/0", "/ack/123456789012345", "/ack/-5"):
         answer = link.ask(path)
@@ -385,7 +421,7 @@ def test_chunked_requests_and_pages_between_verbs(here: Any) -> None:
     )
     assert link.answer().status == 200
     assert payloads(link.transfer(-1, 10)) == ["abcde"]
-    assert link.ask("/subscribe/absent").status == 404
+    assert link.ask("/subscribe/absent@elsewhere").status == 404
     assert link.ask("/send/mixed/x", b"body").status == 400
     link.begin_transfer(10**15, 0.05)
     assert link.mail() == []
@@ -436,7 +472,11 @@ def test_diagnostics_for_programs_and_the_dashboard_for_browsers(here: Any) -> N
     found = json.loads(link.well("/"))
     assert "queue:in-the-dump" in [queue["name"] for queue in found["queues"]]
     assert found["dead"]["messages"] == here.status()["dead"]["messages"]
-    assert {"version", "python", "system", "children", "sessions", "counters"} <= set(found)
+    assert {"version", "versions", "python", "system", "children", "counters", "settings"} <= set(found)
+    assert "aiohttp" in found["versions"]
+    assert "name: hq" in found["settings"]
+    assert len(found["session_list"]) == found["sessions"] > 0
+    assert "dumped" not in str(found["session_list"])
     browser = link.ask("/", None, "Accept: text/html,application/xhtml+xml,*/*;q=0.8", "Host: localhost")
     assert (browser.status, browser.headers["location"]) == (302, "/dashboard")
 

@@ -120,6 +120,11 @@ class LocalQueues:
             return name in session.transient
         return True
 
+    def has(self, name: str) -> bool:
+        """Has somebody made it here?"""
+        queue = self._custody.queues.get(f"queue:{name}")
+        return queue is not None and queue.created
+
     def existing(self, name: str) -> Queue:
         """Raises `NotFound` for what nobody has made here."""
         queue = self._custody.queues.get(f"queue:{name}")

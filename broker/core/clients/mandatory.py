@@ -68,6 +68,10 @@ class MandatoryNotices(Policy):
         queues = self._context.custody.queues.values()
         self.watched.update((queue.name, None) for queue in queues if queue.waiting and queue.destination)
 
+    def is_nobodys(self, destination: Destination) -> bool:
+        queue = self._lookup.queue_of(self._lookup.address(destination))
+        return self._decides(queue) and self._is_nobodys(queue) and self._is_certain(queue)
+
     def is_answered(self, stored: StoredBundle) -> bool:
         """A flagged bundle is here. True: its senders have their answer, it need not be kept."""
         queue = self._context.custody.queue_for(stored.header.destination)

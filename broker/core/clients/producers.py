@@ -9,8 +9,8 @@ from hashlib import blake2b
 
 from broker.core.clients.batching import Batching, BundleClass, batch_of, flags_of
 from broker.core.context import Context
-from broker.core.errors import BadRequest, QueueFull, SwitchError, TooLarge
-from broker.core.messages.queue_names import SITE
+from broker.core.errors import BadRequest, NoSuchQueue, QueueFull, SwitchError, TooLarge
+from broker.core.messages.queue_names import SITE, queue_name_of
 from broker.core.routing.admission import MessageAdmission
 from broker.core.rows import ProducerRow, RejectedRow
 from broker.core.sessions.producer_streams import ProducerStream, Rejections
@@ -84,7 +84,9 @@ class Producers:
             rejected = stream.rejections.tell(connection) if stream.rejections is not None else []
             name = session.token.removeprefix(session.rights.space)
             connection.send(
-                Welcome(self._node, name, stream.committed, MAX_PACKET, rejected, True, True, self._store)
+                Welcome(
+                    self._node, name, stream.committed, MAX_PACKET, rejected, True, True, self._store, True
+                )
             )
 
         if stream.taken > stream.committed:
@@ -92,21 +94,41 @@ class Producers:
         else:
             answer()
 
-    def one(self, session: Session, name: str, message: Message, *, retained: bool = False) -> None:
-        """One message to a queue or, as `topic:…`, to a topic. Raises `SwitchError`, or `InvalidName`."""
+    def one(
+        self, session: Session, name: str, message: Message, *, retained: bool = False, tell: bool = False
+    ) -> None:
+        """One message to a queue or, as `topic:…`, to a topic. Raises `SwitchError`, or `InvalidName`.
+
+        `tell`: (queues) where nobody serves it that is said, by `NoSuchQueue` or at the reply queue.
+        """
         destination = self._named(name)
         body = bundles.encode_message(message)
         try:
             _check_properties(message, body)
             self._admission.check_rights(session.rights, destination, [message], self._named)
             self._check(destination, session.token, 1, len(body), self._scope(destination, -1))
+            tell = tell and self._is_doubtful(destination, message)
         except SwitchError as error:
             self._context.custody.trace.refused(session.token, destination, 1, error.code)
             raise
         scope = self._scope(destination, -1)
-        kind = BundleClass(destination, flags_of(True, retained), scope, session.token)
+        kind = BundleClass(destination, flags_of(True, retained, tell), scope, session.token)
         self._entry.add(kind, batch_of([message], body))
         self._admission.stored(len(body))
+
+    def _is_doubtful(self, destination: Destination, message: Message) -> bool:
+        """May a queue not exist, as far as is known here? One that was made here does, read or not.
+
+        Raises `NoSuchQueue` where that is certain, and `BadRequest` where no answer could come.
+        """
+        queue = self._context.custody.queues.get(queue_name_of(destination))
+        if destination.kind != Kind.QUEUE or (queue is not None and queue.created):
+            return False
+        if not message.properties.reply_to:
+            raise BadRequest("to be told of a queue that does not exist, name a reply queue for the answer")
+        if any(is_nobodys(destination) for is_nobodys in self._context.policies.is_nobodys):
+            raise NoSuchQueue(f"QUEUE_DOES_NOT_EXIST: nobody in the whole tree serves {destination}")
+        return True
 
     def _named(self, name: str) -> Destination:
         if name.startswith("topic:"):

@@ -40,10 +40,12 @@ from sapwood.protocol.session_frames import (
     Acknowledge,
     ClientFrame,
     Create,
+    Delete,
     Done,
     EndSubscription,
     Failed,
     Login,
+    Matched,
     RefuseDelivery,
     Send,
     SessionPing,
@@ -191,13 +193,23 @@ class Switch:
 
     # --- reading
 
-    def subscribe(self, connection: Connection, name: str, credit: int = maxsize) -> None:
-        """Read an existing queue by transfer, twice is no error. `credit`: unacknowledged at once."""
+    def subscribe(
+        self, connection: Connection, name: str, credit: int = maxsize, *, make: bool = False
+    ) -> bool:
+        """Read an existing queue by transfer, twice is no error. `credit`: unacknowledged at once.
+
+        `make`: one that is not there is made, as `create` would; but not a session's transient one, which has
+        gone with it. Returns whether it was.
+        """
         session = self._session(connection)
         name = self.local_queues.local_name(name)
+        made = make and not self.local_queues.has(name) and not name.startswith(TRANSIENT)
+        if made:
+            self.create(connection, name)
         queue = self._readable(session, name)
         if not session.fetches(queue):
             self._read_queue(PullConsumer(session, credit, self._custody.queues_here(name)), name)
+        return made
 
     def _readable(self, session: Session, name: str) -> Queue:
         """A queue that is there, and that the session may read. Raises `SwitchError`."""
@@ -365,10 +377,20 @@ class Switch:
         return self._session(connection).is_full
 
     def send(
-        self, connection: Connection, name: str, message: Message, done: Outcome, *, retained: bool = False
+        self,
+        connection: Connection,
+        name: str,
+        message: Message,
+        done: Outcome,
+        *,
+        retained: bool = False,
+        tell: bool = False,
     ) -> None:
-        """One message to a queue or, as `topic:…`, to a topic; `done` is called after the commit."""
-        self.producers.one(self._session(connection), name, message, retained=retained)
+        """One message to a queue or, as `topic:…`, to a topic; `done` is called after the commit.
+
+        `tell`: see `Producers.one`.
+        """
+        self.producers.one(self._session(connection), name, message, retained=retained, tell=tell)
         connection.messages_in += 1
         connection.bytes_in += len(message.payload)
         self._context.next_commit.then(lambda: done(None))
@@ -395,6 +417,8 @@ class Switch:
         match frame:
             case Send():
                 self.producers.pipelined(connection, self._session(connection), frame)
+                if frame.matched and frame.destination.kind == Kind.TOPIC:
+                    connection.send(self._matched(frame))
             case Acknowledge(ranges):
                 session = self._session(connection)
                 for first, last in ranges:
@@ -409,6 +433,9 @@ class Switch:
             case Create(request, name, home):
                 done = Done(request, self.create(connection, name, home))
                 self.when_committed(lambda: connection.send(done))
+            case Delete(request, name):
+                self.destroy(connection, name)
+                self.when_committed(lambda: connection.send(Done(request)))
             case Subscribe():
                 self._subscribe(connection, frame)
             case Unsubscribe(request, number):
@@ -425,6 +452,11 @@ class Switch:
                 connection.send(SessionPong(number))
             case _:
                 assert_never(frame)
+
+    def _matched(self, frame: Send) -> Matched:
+        reach = self._topics.reach(frame.destination, frame.scope)
+        last = frame.first + frame.count - 1
+        return Matched(frame.first, last, reach.readers, len(reach.onward), reach.passed_by, reach.scope)
 
     def _login(self, connection: Connection, frame: Login) -> None:
         if len(frame.producer) > _MAX_TOKEN:

@@ -11,7 +11,7 @@ import pytest
 
 from bridges.carriers.base import Carrier, CarrierError
 from broker.core.clients.transfers import Fetched
-from broker.core.errors import NotFound, NotLoggedIn, QueueFull, SwitchError
+from broker.core.errors import NoSuchQueue, NotFound, NotLoggedIn, QueueFull, SwitchError
 from broker.core.sessions.sessions import Connection
 from broker.entrance.entrance import Entrance
 from broker.entrance.policy import EntrancePolicy
@@ -77,12 +77,20 @@ class FakeSwitch:
     def when_committed(self, call: Callable[[], None]) -> None:
         self.after.append(call)
 
-    def subscribe(self, connection: Connection, name: str) -> None:
+    def subscribe(self, connection: Connection, name: str, *, make: bool = False) -> bool:
+        made = make and name not in self.queues
+        if made:
+            self.create(connection, name)
         if name not in self.queues:
             raise NotFound(f"this node has no queue {name!r}")
         self.readers.setdefault(self.tokens[connection], set()).add(name)
+        return made
 
-    def send(self, connection: Connection, name: str, message: Message, done: Outcome) -> None:
+    def send(
+        self, connection: Connection, name: str, message: Message, done: Outcome, *, tell: bool = False
+    ) -> None:
+        if tell and name not in self.queues:
+            raise NoSuchQueue(f"QUEUE_DOES_NOT_EXIST: nobody serves {name}")
         queue = self.queues.setdefault(name, [])
         if len(queue) >= self.quota:
             raise QueueFull(f"{name} has no room")

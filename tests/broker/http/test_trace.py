@@ -103,6 +103,38 @@ async def test_polling_goes_on_above_what_was_seen(dial: Any) -> None:
     assert await line.events(events[-1][0], timeout=0.01) == []
 
 
+async def test_a_poller_of_the_message_switch_misses_nothing_and_sees_nothing_twice(dial: Any) -> None:
+    """It asks for the last number and 1, and is to be given what is not below that."""
+    line = await dial("t")
+    await one_message(line)
+    events = await line.events(-1)
+    assert (await line.json("/trace"))["events"] == events
+    seen, following = [], -1
+    for _ in range(3):
+        found = await line.events(following)
+        assert all(number >= following for number, _ in found)
+        seen += found[:1]
+        following = found[0][0] + 1
+    assert seen == events
+    assert await line.events(following) == []
+
+
+async def test_an_event_has_the_message_as_the_message_switch_writes_it(dial: Any) -> None:
+    line = await dial("t")
+    await line.ask("/create/sales")
+    await line.ask("/subscribe/sales")
+    assert (await line.ask("/send/sales/7/back", b"not to be shown"))[0] == 200
+    ((transfer, _),) = (await line.json("/transfer/-1/10"))["messages"]
+    await line.ask(f"/ack/{transfer}")
+    events = [event for _, event in await line.events(-1)]
+    forms = [event["message"] for event in events]
+    number = forms[0][1]
+    said = {"payload": "", "correlation_id": 7, "reply_to": "back"}
+    assert forms == [["Message", number, said], ["Message", number, said], ["Ack", number]]
+    assert 0 <= number < 2**53
+    assert "not to be shown" not in str(events)
+
+
 async def test_a_poll_waits_for_the_next_event(dial: Any) -> None:
     watcher, worker = await dial("watcher"), await dial("worker")
     waiting = asyncio.create_task(watcher.events(-1, timeout=60))
@@ -131,7 +163,7 @@ async def test_before_login_there_is_nothing_to_see(dial: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["/trace", "/trace/1", "/trace/x/0", "/trace/1/x", "/trace/1/-1", "/trace/1/2/3"]
+    "path", ["/trace/", "/trace/1", "/trace/x/0", "/trace/1/x", "/trace/1/-1", "/trace/1/2/3"]
 )
 async def test_what_is_no_poll_is_a_bad_request(dial: Any, path: str) -> None:
     assert (await (await dial("t")).ask(path))[0] == 400

@@ -126,9 +126,24 @@ async def test_before_login_everything_is_403(port: Any, path: str) -> None:
     assert (await client.ask("/create/q")).status == 200
 
 
-async def test_what_is_not_here_is_404(port: Any) -> None:
-    client = await logged_in(port)
+async def test_what_is_not_here_is_404(serve: Any) -> None:
+    client = await logged_in(await serve(subscribe_creates=False))
     assert (await client.ask("/subscribe/absent")).status == 404
+
+
+async def test_to_subscribe_makes_what_is_not_here_and_says_so(port: Any) -> None:
+    client = await logged_in(port)
+    answer = await client.ask("/subscribe/absent")
+    assert (answer.status, answer.body) == (200, b"")
+    assert answer.headers["sapwood-note"].startswith("CREATED:")
+    assert "sapwood-note" not in (await client.ask("/subscribe/absent")).headers
+
+
+async def test_who_asks_is_told_that_a_queue_does_not_exist(port: Any) -> None:
+    client = await logged_in(port)
+    answer = await client.ask("/send/absent/1/back", method="POST", body=b"x", headers=("Sapwood-Tell: yes",))
+    assert (answer.status, answer.body[:21]) == (404, b"QUEUE_DOES_NOT_EXIST:")
+    assert (await client.ask("/send/absent/1/back", method="POST", body=b"x")).status == 200
 
 
 async def test_an_acknowledgement_of_what_is_not_here_is_200_with_a_note(port: Any) -> None:
