@@ -119,6 +119,11 @@ class Streams:
         """Is there anything that `pull` would take?"""
         return bool(self._ready)
 
+    @property
+    def has_news(self) -> bool:
+        """Is there anything to be said of streams, their credit included?"""
+        return bool(self._ready or self._owed)
+
     def begin(self) -> int:
         """The number of a new stream of ours. Raises `LocalError`: the peer takes no more."""
         if not self.has_room:

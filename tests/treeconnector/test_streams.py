@@ -239,6 +239,17 @@ def test_a_flood_of_small_frames_is_read_more_slowly_and_large_ones_are_paced_by
     assert pair.said("child", Throttled)
 
 
+def test_whoever_drives_a_link_is_told_that_credit_has_come(pair):
+    number = open_stream(pair)
+    pair.parent.send_stream(number, bytes(2 * WINDOW))
+    carry(pair, passing=False)
+    woken = []
+    pair.parent.when_there_is_output(lambda: woken.append(1))
+    pair.send("parent", frames.StreamCredit(number, PIECE))
+    assert woken
+    assert pair.parent.streams_to_send()
+
+
 def test_a_stream_is_over_at_both_ends_only_when_all_of_it_was_passed_on(pair):
     number = open_stream(pair)
     pair.parent.send_stream(number, b"data")
