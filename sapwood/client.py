@@ -371,8 +371,8 @@ class Client:
         return await self._request(what, lambda number: Create(number, name, home), timeout)
 
     async def delete(self, name: str, *, timeout: float | None = None) -> None:
-        """Delete a queue with all its messages; its subscriptions end. Who may make it may do that, a
-        transient one its own session alone.
+        """Delete a queue with all its messages; its subscriptions end. It takes the right to make it; a
+        transient one is its own session's alone.
 
         Raises `RequestFailed` (`NOT_FOUND`: there is none), `NotKnown` of an older node, or `RequestTimeout`.
         """

@@ -25,7 +25,7 @@ _encoder = msgspec.msgpack.Encoder()
 
 
 class FrameRoute(NamedTuple):
-    """What the messages of one frame have in common."""
+    """The common part of the messages of one frame."""
 
     destination: Destination
     persistent: bool = True

@@ -18,7 +18,7 @@
 | `link_endpoint` | where children dial: a WebSocket at /link is a carrier, and the node does the rest |
 | `live` | a stream of the node's state for pages and programs that stay: `GET /api/live` |
 | `metrics` | `GET /metrics`: the node's figures for Prometheus, in its own text or as OpenMetrics |
-| `paths` | what stands in the paths of the link-level protocol: names, numbers, times |
+| `paths` | names, numbers and times in the paths of the link-level protocol |
 | `pipeline` | the requests of one connection that have no answer yet, in their order |
 | `port` | the open port: its listening sockets, the connections on them, and who looks after those |
 | `ports` | what the HTTP side needs of the node, and nothing more |

@@ -1,4 +1,4 @@
-"""What stands in the paths of the link-level protocol: names, numbers, times."""
+"""Names, numbers and times in the paths of the link-level protocol."""
 
 import math
 from typing import Final

@@ -1,4 +1,4 @@
-"""What the message switch's own tests try, tried here: the bytes of each request, the form of each answer,
+"""The cases of the message switch's own tests: the bytes of each request, the form of each answer,
 calls between a client and a server, and a switch that starts after them.
 """
 
