@@ -29,6 +29,7 @@ _PORT: Final = protocol_of("mqtt").port
 def read(text: str) -> list[Draft]:
     """Return a draft for each `connection`, in the file's order."""
     drafts: list[Draft] = []
+    others: dict[str, None] = {}
     listeners = [_Listener("")]
     for line, words in enumerate(text.splitlines(), 1):
         option, _, value = words.strip().partition(" ")
@@ -41,11 +42,13 @@ def read(text: str) -> list[Draft]:
             listeners[-1].take(option, value)
         elif option == "connection":
             drafts.append(Draft(value, line, legal_name(value)))
-        elif drafts:
-            _take(drafts[-1], line, option, value)
+        elif not drafts or not _takes(drafts[-1], line, option, value):
+            others[option] = None
     for draft in drafts:
         _lead_here(draft, [each for each in listeners if each.port] or listeners)
         draft.ways = [_with_tls(way) if draft.encrypted else way for way in draft.ways]
+        if others:
+            draft.note(0, f"not converted, since the broker stays as it is: {', '.join(map(shown, others))}")
     return drafts
 
 
@@ -79,7 +82,8 @@ def _lead_here(draft: Draft, listeners: list[_Listener]) -> None:
         draft.note(0, "the broker listens with TLS only: name its authority in `site_broker`, `tls`, `ca`")
 
 
-def _take(draft: Draft, line: int, option: str, value: str) -> None:
+def _takes(draft: Draft, line: int, option: str, value: str) -> bool:
+    """Whether it is an option of a bridge, or is said to be missing."""
     known = OPTIONS.get(option)
     if known is not None:
         known(draft, line, value)
@@ -87,6 +91,9 @@ def _take(draft: Draft, line: int, option: str, value: str) -> None:
         draft.note(line, f"no counterpart: {option} is not known")
     elif option == "include_dir":
         draft.note(line, f"the files in {shown(value)} were not read: convert them one by one")
+    else:
+        return False
+    return True
 
 
 def _with_tls(way: str) -> str:
@@ -114,7 +121,7 @@ def _topic(draft: Draft, line: int, value: str) -> None:
     words = [word.strip('"') for word in re.findall(r'"[^"]*"|\S+', value)]
     words += [""] * (5 - len(words))
     pattern, way, qos, here, there = words[:5]
-    direction = way or "out"
+    direction = way.lower() or "out"
     if direction not in _DIRECTIONS:
         draft.note(line, f"left out: {shown(way)} is no direction: expected in, out or both")
         return

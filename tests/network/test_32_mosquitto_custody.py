@@ -9,11 +9,12 @@ from harness import Network, receiving, until_count
 from mosquitto_clients import Listener, joined, publish, publish_lines, takes
 from mosquitto_server import DISCOVERY, MosquittoServer
 
+from bridges.site_brokers.mosquitto.inspection import KEPT
 from sapwood.inbox import Delivery
 
 Start = Callable[..., MosquittoServer]
 COUNT = 300
-SAFE = (*DISCOVERY, "autosave_on_changes true", "autosave_interval 1")
+SAFE = tuple(dict.fromkeys((*DISCOVERY, *KEPT)))
 """A Mosquitto that keeps on disk what it has taken: what it loses itself is none of ours."""
 
 

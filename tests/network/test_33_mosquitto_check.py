@@ -5,12 +5,14 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from harness import Network
 from mosquitto_server import DISCOVERY, MosquittoServer
 
 Start = Callable[..., MosquittoServer]
+DOCUMENT = Path(__file__).parents[2] / "docs" / "mosquitto.md"
 
 
 async def check(network: Network, name: str) -> list[dict[str, Any]]:
@@ -41,8 +43,14 @@ async def test_a_plain_mosquitto_lacks_lines_and_they_are_printed(network: Netwo
         "connection_messages true",
         "log_type error",
         "persistence true",
+        "autosave_on_changes true",
+        "autosave_interval 1",
         "max_queued_messages 100000",
     ]
+    documented = (
+        DOCUMENT.read_text(encoding="utf-8").partition("```\nlog_dest topic\n")[2].partition("```")[0]
+    )
+    assert sorted(found["lines"]) == sorted(["log_dest topic", *documented.splitlines()])
 
 
 async def test_a_broker_that_gives_all_connections_of_a_user_one_id_is_refused_with_the_reason(

@@ -23,9 +23,14 @@ from bridges.site_brokers.mosquitto.ownership import HOLDER, WHO
 
 _PATIENCE: Final = 3.0
 _PROBE: Final = OURS + "probe"
-KEPT: Final = ("persistence true", "max_queued_messages 100000")
-"""They let the broker keep what waits for the node while that is restarted. It cannot be seen from outside
-whether they are there; where no other is, they are not either."""
+KEPT: Final = (
+    "persistence true",
+    "autosave_on_changes true",
+    "autosave_interval 1",
+    "max_queued_messages 100000",
+)
+"""They let the broker keep what waits for the node while that is restarted, or while the broker is killed. It
+cannot be seen from outside whether they are there; where no other is, they are not either."""
 LOG_LINES: Final = {
     "subscribe": ("log_type subscribe",),
     "unsubscribe": ("log_type unsubscribe",),

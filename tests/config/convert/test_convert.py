@@ -403,3 +403,17 @@ def test_a_queue_whose_name_no_rule_can_hold_does_not_stop_the_rest() -> None:
     made = shovel(src_uri="amqp://", src_queue="store.#.x/#/y", dest_uri="amqp://hq.example.com")
     assert rules(made) == []
     assert "no counterpart" in said(made)
+
+
+@pytest.mark.parametrize(("written", "read"), [("IN", "in"), ("Out", "out"), ("BOTH", "both")])
+def test_mosquitto_reads_directions_in_any_case(written: str, read: str) -> None:
+    made = bridge(f"topic prices/# {written} 1")
+    assert [rule[1] for rule in rules(made)] == [read]
+
+
+def test_options_of_the_broker_itself_are_listed_and_none_is_silent() -> None:
+    made = bridge("max_connections 5", "keepalive_intervall 30", "topic a both 1")
+    assert "not converted, since the broker stays as it is:" in said(made)
+    for name in ("max_connections", "keepalive_intervall"):
+        assert name in said(made)
+    assert "persistence" in said(convert(BRIDGE, name="till"))
