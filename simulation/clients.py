@@ -102,9 +102,9 @@ class Producer(SimulatedClient):
         self.say(Login(VERSION, self.name, producer=self.name))
 
     def send(self, destination: str, *payloads: bytes, **options: Any) -> None:
-        """Send as one frame; `options` as of `Send`, or `expires_in` in ms."""
-        expires = options.pop("expires_in", 0)
-        messages = [Message(payload, Properties(expires_in=expires)) for payload in payloads]
+        """Send as one frame; `options` as of `Send`, or `expires_in` in ms, or `reply_to`."""
+        properties = Properties(expires_in=options.pop("expires_in", 0), reply_to=options.pop("reply_to", ""))
+        messages = [Message(payload, properties) for payload in payloads]
         body = b"".join(map(bundles.encode_message, messages))
         frame = Send(self.number + 1, parse(destination), len(payloads), body, **options)
         self.number += len(payloads)

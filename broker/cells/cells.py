@@ -220,12 +220,18 @@ class NodeCells:
             self._share.give_way_and(self._letters_came)
 
     def _answered(self, letter: InternalMessage) -> None:
-        """An answer counts only from the node that was asked; that there is none, whoever is certain says."""
+        """An answer counts only from the node that was asked. That there is none, that node says, or one that
+        stands above this one or beside it: no hop passes on a message that forges such an origin.
+        """
         number = letter.message.properties.correlation_id
         node, future = self._asked.get(-1 if number is None else number, ("", None))
         if future is None or future.done():
             return
         if letter.flags & Flag.NOTICE:
+            core = self._host.core
+            trusted = letter.origin in (node, self._me, *core.mesh.members)
+            if letter.flags & _UNTRUSTED or not (trusted or core.ancestry.may_administer(letter.origin)):
+                return
             future.set_exception(NoAnswer(node, f"{letter.origin} knows of no such cell at a node {node!r}"))
             return
         if letter.origin != node:

@@ -38,6 +38,10 @@ class Policy:
         """Would the nodes above refuse what this node sends there?"""
         return ""
 
+    def why_not_answer(self, reply_to: str) -> str:
+        """Would the nodes above refuse what this node sends them, for where its answers are to go?"""
+        return ""
+
     def why_not_take(self, neighbour: Neighbour, header: Header, body: bytes, opening: Opening) -> str:
         """May a bundle of a child be taken on?"""
         return ""
@@ -216,6 +220,7 @@ class Policies:
         self.restore: tuple[Callable[[Mapping[str, bytes]], None], ...] = ()
         self.why_not_enter: tuple[Callable[[Destination], str], ...] = ()
         self.why_not_above: tuple[Callable[[Destination], str], ...] = ()
+        self.why_not_answer: tuple[Callable[[str], str], ...] = ()
         self.why_not_take: tuple[Callable[[Neighbour, Header, bytes, Opening], str], ...] = ()
         self.is_twin: tuple[Callable[[Neighbour, Header, bytes], bool], ...] = ()
         self.has_room_for_refused: tuple[Callable[[Neighbour, int], bool], ...] = ()

@@ -4,6 +4,7 @@ A producer numbers its sends; what was taken before is confirmed again and not s
 messages enter, is anything refused for want of room.
 """
 
+from collections.abc import Sequence
 from functools import lru_cache
 from hashlib import blake2b
 
@@ -106,7 +107,7 @@ class Producers:
         try:
             _check_properties(message, body)
             self._admission.check_rights(session.rights, destination, [message], self._named)
-            self._check(destination, session.token, 1, len(body), self._scope(destination, -1))
+            self._check(destination, session.token, [message], 1, len(body), self._scope(destination, -1))
             tell = tell and self._is_doubtful(destination, message)
         except SwitchError as error:
             self._context.custody.trace.refused(session.token, destination, 1, error.code)
@@ -153,8 +154,17 @@ class Producers:
     def _scope(self, destination: Destination, scope: int) -> int:
         return scope if scope in (0, 1) else int(self._context.settings.policy(destination).scope)
 
-    def _check(self, destination: Destination, sender: str, count: int, size: int, scope: int) -> int:
-        """How many of `count` messages may enter. Raises `QueueFull` if none may, or `TooLarge`."""
+    def _check(
+        self,
+        destination: Destination,
+        sender: str,
+        messages: Sequence[Message],
+        count: int,
+        size: int,
+        scope: int,
+    ) -> int:
+        """How many of `count` messages may enter. Raises `SwitchError`, as `QueueFull`, if none may."""
+        self._admission.check_answers(destination, messages, scope)
         gathered = self._entry.gathered(destination, sender)
         return self._admission.fits(destination, sender, count, size, scope, gathered)
 
@@ -162,7 +172,7 @@ class Producers:
         """A message of a client that has gone, which was allowed to send it. Raises `SwitchError`."""
         destination, body = self._checked(destination), bundles.encode_message(will)
         scope = self._scope(destination, -1)
-        self._check(destination, token, 1, len(body), scope)
+        self._check(destination, token, [will], 1, len(body), scope)
         self._entry.add(BundleClass(destination, flags, scope, token), batch_of([will], body))
         self._admission.stored(len(body))
 
@@ -172,7 +182,7 @@ class Producers:
         Raises `QueueFull` if it may not now, another `SapwoodError` if it never may.
         """
         _check_properties(message, body)
-        self._check(self._checked(destination), SITE, 1, len(body), scope)
+        self._check(self._checked(destination), SITE, [message], 1, len(body), scope)
         self._admission.stored(len(body))
 
     def pipelined(self, connection: Connection, session: Session, frame: Send) -> None:
@@ -215,7 +225,7 @@ class Producers:
         destination, body, count = self._checked(frame.destination), frame.body, frame.count - known
         self._admission.check_rights(session.rights, destination, messages, self._named)
         scope = self._scope(destination, frame.scope)
-        fits = self._check(destination, session.token, count, len(body), scope)
+        fits = self._check(destination, session.token, messages, count, len(body), scope)
         if known or fits < count:
             messages = messages[known : known + fits]
             body = b"".join(map(bundles.encode_message, messages))

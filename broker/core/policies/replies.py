@@ -3,7 +3,8 @@
 Law: a child asks for answers only where it may send, and for those in a fresh queue only on a node of its
 own, open or not. That is asked where a bundle enters from a child, and again of all that waited here while
 the child's permits changed, before it goes to a consumer or another node. So it holds for every consumer,
-whatever it speaks.
+whatever it speaks. A node asks the same of what its applications send to the nodes above alone: these would
+refuse it.
 
 What a child gives back, or sends after a node that has left it, is another's: it was asked where it entered.
 """
@@ -13,10 +14,10 @@ from typing import Final
 from broker.core.context import Context
 from broker.core.links.neighbour import Neighbour
 from broker.core.messages.queue import QueueEntry
-from broker.core.policy import Policy
+from broker.core.policy import Policy, first_reason
 from broker.core.routing.admission import MessageAdmission
 from sapwood.protocol.bundles import Header, Opening
-from sapwood.protocol.destinations import parse, queue
+from sapwood.protocol.destinations import Destination, domain, parse, queue
 from sapwood.protocol.errors import FrameError, InvalidName, PatternError
 from sapwood.protocol.names import is_incarnation
 from treeconnector.relations import Relation
@@ -53,6 +54,23 @@ class Replies(Policy):
                 return why
         return ""
 
+    def why_not_answer(self, reply_to: str) -> str:
+        """As the parent will ask of this node. A name that cannot be read it says something of itself."""
+        where = _place(reply_to)
+        if where is None or (where.node and self._is_below_here(self._node_of(where))):
+            return ""
+        why = first_reason(self._context.policies.why_not_above, where)
+        if not why and self._is_fresh_elsewhere(where):
+            own = self._context.name
+            why = f"PERMIT: {own} may have answers sent to its own nodes, not to {where.node[:64]}"
+        return f"{why} (reply_to)" if why else ""
+
+    def _is_below_here(self, node: str) -> bool:
+        context = self._context
+        if node == context.name or context.table.gateways(domain(node)).keys() - context.parents.keys():
+            return True
+        return any(node in child.former for child in context.children())
+
     def why_not_go_on(self, entry: QueueEntry) -> str:
         """The same of what is about to go on; it is looked at again only if permits have changed since."""
         came = self._context.neighbours.get(entry.came)
@@ -71,19 +89,30 @@ class Replies(Policy):
         return why
 
     def _why_not_there(self, neighbour: Neighbour, reply_to: str) -> str:
-        text = reply_to if reply_to.startswith(("queue:", "topic:")) else f"queue:{reply_to}"
-        try:
-            where = parse(text)
-        except (InvalidName, PatternError):
+        where = _place(reply_to)
+        if where is None:
             what = f"the reply_to {reply_to[:64]!r} is no destination"
             return f"PERMIT: {what}" if neighbour.permit else ""
-        node = name_of(self._context, where.node) if is_incarnation(where.node) else where.node
-        if where.node and self._admission.is_from_below(neighbour, node):
+        if where.node and self._admission.is_from_below(neighbour, self._node_of(where)):
             return ""
         why = neighbour.permit.why_not_send(where)
-        if not why and node and where.name.startswith(_FRESH):
+        if not why and self._is_fresh_elsewhere(where):
             why = f"PERMIT: {neighbour.name} may have answers sent to its own nodes, not to {where.node[:64]}"
         return f"{why} (reply_to)" if why else ""
+
+    def _node_of(self, where: Destination) -> str:
+        return name_of(self._context, where.node) if is_incarnation(where.node) else where.node
+
+    def _is_fresh_elsewhere(self, where: Destination) -> bool:
+        return bool(self._node_of(where)) and where.name.startswith(_FRESH)
+
+
+def _place(reply_to: str) -> Destination | None:
+    """The destination that is named; None if it is none."""
+    try:
+        return parse(reply_to if reply_to.startswith(("queue:", "topic:")) else f"queue:{reply_to}")
+    except (InvalidName, PatternError):
+        return None
 
 
 def name_of(context: Context, incarnation: str) -> str:

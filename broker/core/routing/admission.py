@@ -139,6 +139,17 @@ class MessageAdmission:
             self.refused[error.code] += len(messages)
             raise
 
+    def check_answers(self, destination: Destination, messages: Sequence[Message], scope: int) -> None:
+        """Raises `SwitchError` for a `reply_to` that the nodes above would refuse, if it goes there alone."""
+        wanted = {message.properties.reply_to for message in messages} - {""}
+        if not wanted or not self._context.parents or not self._goes_up_alone(destination, scope):
+            return
+        for reply_to in wanted:
+            why = first_reason(self._policies.why_not_answer, reply_to)
+            if why:
+                self.refused[SwitchError.code] += len(messages)
+                raise SwitchError(why)
+
     def fits(
         self, destination: Destination, sender: str, count: int, size: int, scope: int, gathered: int
     ) -> int:

@@ -12,7 +12,7 @@ from broker.cells.cells import CellCommand
 from broker.cells.errors import NoAnswer, RefusedByCell, TooManyQuestions
 from broker.core.errors import BadRequest
 from broker.core.messages.queue_names import is_internal
-from broker.core.site.internal_queues import InternalQueues
+from broker.core.site.internal_queues import InternalMessage, InternalQueues
 from sapwood.protocol.bundles import Flag, Header, Message, Properties, encode_message
 from sapwood.protocol.destinations import Destination, queue
 from simulation.site import Site
@@ -301,6 +301,25 @@ async def test_an_answer_from_another_node_than_was_asked_is_no_answer(grove: An
     )
     await liar.heard(grove)
     with pytest.raises(NoAnswer):
+        await asking
+
+
+@pytest.mark.parametrize(("liar", "flags"), [("south", 0), ("york", 0), ("hq", Flag.REROUTED)])
+async def test_that_there_is_no_such_node_is_believed_of_those_who_are_certain(
+    grove: Any, liar: str, flags: int
+) -> None:
+    """Neither of a node beside, nor of one below, nor of one that may be anybody: what was sent back."""
+    north = grove.cells["north"]
+    asking = asyncio.create_task(north.ask("bath", "status", timeout=20))
+    grove.hosts["north"].asleep = True
+    await asyncio.sleep(0)
+    (number,) = north._asked
+    notice = Message(b"{}", Properties(correlation_id=number))
+    north._answered(InternalMessage(north._replies, liar, Flag.NOTICE | flags, notice))
+    await asyncio.sleep(0)
+    assert not asking.done()
+    grove.hosts["north"].asleep = False
+    with pytest.raises(NoAnswer, match="hq knows of no such cell at a node 'bath'"):
         await asking
 
 

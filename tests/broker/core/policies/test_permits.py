@@ -178,6 +178,40 @@ def test_an_honest_store_refuses_at_its_own_entry_what_nodes_above_would(
         assert (dead(tree), tree["hq"].core.counters["refused"], tree["hq"].waiting()) == ([], 0, 1)
 
 
+@pytest.mark.parametrize("reply_to", ["payroll", "topic:prices/uk", "stock@hq"])
+def test_an_honest_store_refuses_a_place_for_answers_that_nodes_above_would(
+    tree: Forest, reply_to: str
+) -> None:
+    producer = tree.producer("york")
+    producer.send("queue:orders", b"x", reply_to=reply_to)
+    producer.send("queue:orders", b"1", reply_to="till@hq")
+    producer.send("queue:orders", b"2", reply_to="transient-1@york")
+    tree.settle(1.0)
+    (error,) = producer.rejected
+    assert error.text.startswith("PERMIT: hq lets york send to store/{name}/#, queue:orders, till@hq, not ")
+    assert error.text.endswith(f"{reply_to} (reply_to)")
+    assert tree["york"].core.message_admission.refused["REFUSED"] == 1
+    assert (dead(tree), tree["hq"].core.counters["refused"], tree["hq"].waiting()) == ([], 0, 2)
+    tree.consumer("york", "queue:orders")
+    tree.settle(1.0)
+    producer.send("queue:orders", b"3", reply_to=reply_to)
+    tree.settle(1.0)
+    assert len(producer.rejected) == 1, "it is read here"
+
+
+def test_a_fresh_queue_of_another_node_is_no_place_for_answers_whatever_is_allowed(tree: Forest) -> None:
+    give(tree["hq"], {"york": grant("hq", "york", send=("#",))})
+    tree.settle(1.0)
+    producer = tree.producer("york")
+    producer.send("queue:orders", b"x", reply_to="transient-1@leeds")
+    producer.send("queue:orders", b"1", reply_to="payroll")
+    tree.settle(1.0)
+    assert [error.text for error in producer.rejected] == [
+        "PERMIT: york may have answers sent to its own nodes, not to leeds (reply_to)"
+    ]
+    assert (dead(tree), tree["hq"].waiting()) == ([], 1)
+
+
 def test_where_somebody_here_reads_it_nodes_above_are_not_asked(tree: Forest) -> None:
     """A topic that another store reads as well is not refused; its copy for hq is, there."""
     tree.consumer("hq", "topic:#")
