@@ -52,7 +52,7 @@ def _answer(node: RunningNode, operation: Operation, _asker: str, question: Argu
 
 
 async def _in_slices(work: Coroutine[Any, None, Any], share: LoopShare) -> Any:
-    """What a function returns that lets others have their turn, in slices of the loop.
+    """The result of a function that lets others have their turn, worked out in slices of the loop.
 
     Other nodes wait for it, so it may wait for nothing itself.
     """

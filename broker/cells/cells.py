@@ -59,7 +59,7 @@ _FAULTS: Final = (SapwoodError, ValueError, TypeError, LookupError, RecursionErr
 class CellCommand:
     """`handler(asker, arguments)` returns what JSON can say, or raises `SwitchError`; `asker` is a node.
 
-    What is long to find it returns as a coroutine, which gives way now and then.
+    It may return a coroutine instead, for an answer that is long to find; that gives way now and then.
 
     `open`: every node of the tree may ask, not only this one and its ancestors. `beside`: the other nodes of
     its mesh alone may. `changes`: it does something.
