@@ -268,14 +268,17 @@ def _scope(tables: Tables) -> str:
         "destination": "topic",
         "readers": "readers",
         "publishers": "stores",
-        "crossed": "lines crossed upward",
+        "crossed": "lines up to the root",
         "vain": "in vain",
         "share": "share",
+        "needed": "lines where interest is asked for",
+        "asked": "lines of the question, once",
     }
     return section(
         "What scope tree adds to topics",
-        "If each store published one message with scope tree: lines upward that it crosses although nobody"
-        " beyond reads it.",
+        "If each store published one message with scope tree. Before: lines up to the root, and those that it"
+        " crosses although nobody beyond reads it. After: lines that it crosses since a node that publishes"
+        " asks who wants it, and those that the question crosses, once for all messages.",
         table(tables["scope_cost"], columns),
     )
 

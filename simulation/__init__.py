@@ -11,6 +11,7 @@
 | `deployment` | which nodes there are and who is whose parent: from the table of sites, or made to measure |
 | `disk` | a disk that is a dictionary: what survives a crash of the core above it |
 | `forest` | a tree of node cores whose every step is chosen by hand: literal times |
+| `interest` | random histories of topics that go up where they are wanted, and the lines they cross |
 | `invariants` | what must hold in a tree at rest |
 | `lines` | lines between sites on a virtual clock: what is said takes its time |
 | `machine` | a site on a virtual clock: when its core wants to be woken, whom it dials, and who works there |

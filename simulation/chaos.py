@@ -21,7 +21,7 @@ from simulation.actions import Action
 from simulation.clients import SimulatedConsumer
 from simulation.disk import Disk
 from simulation.forest import QUICK, Forest
-from simulation.invariants import check_routes
+from simulation.invariants import check_interest, check_routes
 
 Tree = list[tuple[str, ...]]
 """Name, parent and role of each site, and the others of its mesh."""
@@ -259,9 +259,13 @@ class Chaos:
         numbers = range(first, first + count)
         payloads = [f"{producer.name} {destination} {number:06}".encode() for number in numbers]
         if destination.startswith("topic:"):
-            reached = EVERYWHERE if scope else SUBTREE_AND_ABOVE[producer.site.name]
+            reached = self._reaches(producer.site.name, destination, scope)
             self.reached.update(dict.fromkeys(payloads, reached))
         producer.send(destination, *payloads, scope=scope, expires_in=expires_in)
+
+    def _reaches(self, entry: str, destination: str, scope: int) -> set[str]:
+        """The sites of durable subscribers that a topic's message is for."""
+        return EVERYWHERE if scope else SUBTREE_AND_ABOVE[entry]
 
     def _acknowledge(self, place: int, count: int) -> None:
         self.consumers[place].acknowledge(count)
@@ -353,7 +357,9 @@ class Chaos:
             lost_before=self.lost_before,
             moved=self.moved,
         ).check()
-        check_routes(list(self.forest.sites.values()))
+        sites = list(self.forest.sites.values())
+        check_routes(sites)
+        check_interest(sites)
 
     def _settle(self) -> None:
         self.forest.heal(90.0)

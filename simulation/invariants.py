@@ -42,6 +42,25 @@ def check_routes(sites: Sequence[Site]) -> None:
             _check_link(site, other, site.core.offers.beside, other.core.offers.beside)
 
 
+def check_interest(sites: Sequence[Site]) -> None:
+    """Raise `AssertionError` unless each node that asks for topics knows which are wanted off its way."""
+    by_name = {site.name: site for site in sites}
+    for site in sites:
+        below = {other.name for other in sites if site in _ways_up(other, by_name)}
+        for topic, question in site.core.upward.questions.items():
+            readers = {other.name for other in sites if other.core.table.match(topic).local}
+            expected = bool(readers - below)
+            assert question.answer is expected, (
+                f"{site.name} was told {question.answer} of {topic}, which {sorted(readers)} want"
+            )
+
+
+def _ways_up(site: Site, by_name: dict[str, Site]) -> list[Site]:
+    """A site and all that are above it."""
+    above = [each for parent in parents_of(site, by_name) for each in _ways_up(parent, by_name)]
+    return [site, *above]
+
+
 def parents_of(site: Site, by_name: dict[str, Site]) -> list[Site]:
     """The parents that a site's file names, and the other nodes of their mesh."""
     named = [by_name[name] for name in site.ways if name in by_name]

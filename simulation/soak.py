@@ -1,10 +1,10 @@
 """Many random histories, one after the other: the nightly test of the design's invariants.
 
-Three kinds take turns: `chaos`, in which every step of every commit and packet is chosen, so that a crash
-may come between any two; `roaming`, with readers that go about and dead letters that are given back; and
-`weather`, in which lines have latency and time passes by itself; each also with meshes, whose nodes are
-killed and cut off from each other. A history that goes wrong is run again with ever less in it, and its
-shortest form is told, with the seed.
+Four kinds take turns: `chaos`, in which every step of every commit and packet is chosen, so that a crash
+may come between any two; `roaming`, with readers that go about and dead letters that are given back;
+`interest`, with topics that go up where they are wanted; and `weather`, in which lines have latency and time
+passes by itself; each also with meshes, whose nodes are killed and cut off from each other. A history that
+goes wrong is run again with ever less in it, and its shortest form is told, with the seed.
 """
 
 import traceback
@@ -18,6 +18,7 @@ import msgspec
 from config.errors import ConfigurationError, did_you_mean
 from simulation.actions import Action
 from simulation.chaos import MESH, TREE, Chaos, Tree
+from simulation.interest import Interest
 from simulation.roaming import SMALL_MESH, Roaming
 from simulation.shrinking import shortest
 from simulation.weather import MESHES, Weather
@@ -51,6 +52,9 @@ TRIALS: Final[dict[str, Callable[[int], Trial]]] = {
     "chaos-mesh": _chaos("crash", "split", tree=MESH),
     "weather-mesh": lambda seed: Weather(seed, shapes=MESHES),
     "chaos-mesh-move": _chaos("crash", "split", "move", tree=MESH),
+    "interest": lambda seed: Interest(seed, frozenset()),
+    "interest-move": lambda seed: Interest(seed, frozenset(("crash", "stop", "move"))),
+    "interest-mesh": lambda seed: Interest(seed, frozenset(("crash", "split", "move")), tree=MESH),
     "roaming": lambda seed: Roaming(seed, frozenset()),
     "roaming-crash": lambda seed: Roaming(seed, frozenset(("crash", "split"))),
     "roaming-mesh": lambda seed: Roaming(seed, frozenset(("crash", "split")), tree=SMALL_MESH),

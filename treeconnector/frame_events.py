@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from sapwood.protocol import bundles
-from sapwood.protocol.errors import FrameError, InvalidName
+from sapwood.protocol.errors import FrameError, InvalidName, PatternError
 from treeconnector import address_frames, frames, hellos
 from treeconnector import link_events as events
 from treeconnector.frames import Member
@@ -15,6 +15,7 @@ from treeconnector.identity import BUNDLE_ID_BYTES
 from treeconnector.incoming import Incoming, declined_keys, destination_text
 from treeconnector.link_events import Event
 from treeconnector.link_settings import checked_name, clean
+from treeconnector.patterns import check_topic
 from treeconnector.streams import Streams
 
 MAX_AUTHORITIES: Final = 24 * 1024
@@ -64,6 +65,27 @@ def _nobody(_peer: str, frame: frames.Nobody) -> Event:
     return events.PeerKnowsNobody(address_frames.checked_keys(frame.keys), clean(frame.text))
 
 
+def _topics(*several: list[str]) -> None:
+    if sum(map(len, several)) > frames.MAX_TOPICS_IN_FRAME:
+        raise FrameError(f"more than {frames.MAX_TOPICS_IN_FRAME} topics in a frame")
+    try:
+        for topics in several:
+            for topic in topics:
+                check_topic(topic)
+    except PatternError as error:
+        raise FrameError(f"interest in what is no topic: {error}") from None
+
+
+def _asks_interest(_peer: str, frame: frames.AskInterest) -> Event:
+    _topics(frame.topics, frame.ended)
+    return events.PeerAsksInterest(frame.topics, frame.ended)
+
+
+def _tells_interest(_peer: str, frame: frames.TellInterest) -> Event:
+    _topics(frame.wanted, frame.unwanted, frame.unsure)
+    return events.PeerTellsInterest(frame.wanted, frame.unwanted, frame.unsure)
+
+
 _READ: Final[dict[type[Any], Callable[[str, Any], Event]]] = {
     frames.Hold: lambda _, frame: events.PeerHolds(destination_text(frame.destination)),
     frames.Release: lambda _, frame: events.PeerReleases(destination_text(frame.destination)),
@@ -80,6 +102,8 @@ _READ: Final[dict[type[Any], Callable[[str, Any], Event]]] = {
     frames.Mesh: _mesh,
     frames.Authorities: _authorities,
     frames.Given: _given,
+    frames.AskInterest: _asks_interest,
+    frames.TellInterest: _tells_interest,
 }
 _TAKEN: Final[dict[type[Any], Callable[[Incoming, Any], Event | None]]] = {
     frames.Advise: Incoming.advise,

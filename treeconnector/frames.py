@@ -26,7 +26,11 @@ FIRST_OPTIONAL: Final = 64
 DEFAULT_MAX_FRAME: Final = 64 * 1024
 MAX_ADVICES_IN_FRAME: Final = 500
 MAX_GIVEN_IN_FRAME: Final = 500
+MAX_TOPICS_IN_FRAME: Final = 500
 MOMENT: Final = 16 * 1024
+INTEREST: Final = "interest"
+"""In `Hello.knows`: `AskInterest` and `TellInterest` are understood."""
+KNOWN: Final = (INTEREST,)
 _MOST_IN_PIECE: Final = 1000
 
 
@@ -94,6 +98,7 @@ class Hello(Frame, frozen=True, tag=1, kw_only=True):
     dialler that lists its peer there means to be beside it, not below. `above`: nodes above this one that
     `chain` does not name, since their mesh has one name there; from a dialler none. `streams`: how many the
     receiver of this frame may have open on the link, of those that it opened; 0 = the sender knows none.
+    `knows`: words for optional frames that are sent only to who understands them.
     """
 
     version: int
@@ -116,6 +121,7 @@ class Hello(Frame, frozen=True, tag=1, kw_only=True):
     mesh: list[Member] = []
     above: list[str] = []
     streams: int = 0
+    knows: list[str] = []
 
 
 class Prove(Frame, frozen=True, tag=2, kw_only=True):
@@ -304,6 +310,25 @@ class Given(Frame, frozen=True, tag=92):
     which: Annotated[list[bytes], Meta(max_length=MAX_GIVEN_IN_FRAME)] = []
 
 
+class AskInterest(Frame, frozen=True, tag=93):
+    """Sent up, optional: does anybody off the sender's way want these `topics`? The answer is told, and each
+    change of it, until a topic is among `ended` or the link ends.
+    """
+
+    topics: list[str]
+    ended: list[str] = []
+
+
+class TellInterest(Frame, frozen=True, tag=94):
+    """Sent down, optional, of topics that were asked for: somebody off the receiver's way wants those in
+    `wanted`, nobody those in `unwanted`; of those in `unsure` the sender cannot say now.
+    """
+
+    wanted: list[str]
+    unwanted: list[str] = []
+    unsure: list[str] = []
+
+
 class Granted(Frame, frozen=True, tag=80):
     """Sent down, optional: what the receiver may do, as its parent and all above it have it.
 
@@ -398,6 +423,8 @@ AnyFrame = (
     | Mesh
     | Authorities
     | Given
+    | AskInterest
+    | TellInterest
     | Granted
     | StreamOpen
     | StreamOpened

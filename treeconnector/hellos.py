@@ -21,6 +21,7 @@ MAX_ADDRESS: Final = 512
 MAX_ZONE: Final = 255
 MAX_MESH: Final = 31
 MAX_ABOVE: Final = 256
+MAX_WORDS: Final = 32
 _ID_BYTES: Final = 16
 _MAX_NONCE: Final = 64
 
@@ -48,6 +49,8 @@ def check(hello: Hello) -> None:
     _check_addresses(hello.addresses)
     if len(hello.zone) > MAX_ZONE:
         raise FrameError(f"a hello whose zone has {len(hello.zone)} characters: {MAX_ZONE} at most")
+    if len(hello.knows) > MAX_WORDS or any(len(word) > MAX_WORDS for word in hello.knows):
+        raise FrameError(f"a hello knows at most {MAX_WORDS} optional words of {MAX_WORDS} characters")
 
 
 def check_chain(chain: list[str], name: str) -> None:

@@ -32,6 +32,7 @@ from treeconnector.link_events import (
     LinkUp,
     MeshChanged,
     PeerAsks,
+    PeerAsksInterest,
     PeerAuthorities,
     PeerConflict,
     PeerDeclined,
@@ -46,6 +47,7 @@ from treeconnector.link_events import (
     PeerMoved,
     PeerPaused,
     PeerReleases,
+    PeerTellsInterest,
     Proven,
     SnapshotEnded,
     SnapshotStarted,
@@ -71,6 +73,7 @@ __all__ = [
     "LinkUp",
     "MeshChanged",
     "PeerAsks",
+    "PeerAsksInterest",
     "PeerAuthorities",
     "PeerConflict",
     "PeerDeclined",
@@ -85,6 +88,7 @@ __all__ = [
     "PeerMoved",
     "PeerPaused",
     "PeerReleases",
+    "PeerTellsInterest",
     "Proven",
     "SnapshotEnded",
     "SnapshotStarted",
@@ -306,6 +310,30 @@ class Link(LinkMachine):
         """Answer that nobody has these."""
         if self._require(frames.Nobody):
             self._after_routes(lambda part: frames.Nobody(part, clean(text)), keys)
+
+    def ask_interest(self, said: Sequence[tuple[str, bool]]) -> None:
+        """Child only, of a parent that knows `INTEREST`: ask for a topic (True), or no more (False).
+
+        `PeerTellsInterest` answers.
+        """
+        if self._require(frames.AskInterest):
+            self._say_of_topics(frames.AskInterest, (True, False), said)
+
+    def tell_interest(self, said: Sequence[tuple[str, bool | None]]) -> None:
+        """Parent only, of topics that the child asks for: wanted, not wanted, or not known now (None)."""
+        if self._require(frames.TellInterest):
+            self._say_of_topics(frames.TellInterest, (True, False, None), said)
+
+    def _say_of_topics(
+        self, make: Callable[..., Frame], lists: tuple[bool | None, ...], said: Sequence[tuple[str, Any]]
+    ) -> None:
+        """As few frames as hold all of these: a list of topics for each of the words."""
+
+        def frame(part: Sequence[tuple[str, Any]]) -> Frame:
+            return make(*([topic for topic, word in part if word is each] for each in lists))
+
+        for encoded in address_frames.split(frame, said, self._limit):
+            self._out.raw(encoded)
 
     def _after_routes(self, make: Callable[[Any], Frame], items: Sequence[Any]) -> None:
         for encoded in address_frames.split(make, items, self._limit):

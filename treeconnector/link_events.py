@@ -157,6 +157,24 @@ class PeerKnowsNobody(Event, frozen=True):
     text: str
 
 
+class PeerAsksInterest(Event, frozen=True):
+    """At the parent only: does anybody off the child's way want these topics? It asks no more for `ended`.
+
+    Each is a topic; at most 500 together.
+    """
+
+    topics: list[str]
+    ended: list[str] = []
+
+
+class PeerTellsInterest(Event, frozen=True):
+    """At the child only: the answer, see `frames.TellInterest`; at most 500 topics together."""
+
+    wanted: list[str]
+    unwanted: list[str]
+    unsure: list[str]
+
+
 class MeshChanged(Event, frozen=True):
     """The other nodes of the peer's mesh, and who has `left` it. Names and addresses are checked."""
 

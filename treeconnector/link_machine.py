@@ -13,7 +13,15 @@ from treeconnector.frame_events import event_of
 from treeconnector.frames import Frame, Hello, Member
 from treeconnector.identity import Identity
 from treeconnector.incoming import Incoming, decode_packet
-from treeconnector.link_events import Advised, BundleArrived, Event, LinkEnded, Throttled, VolatileArrived
+from treeconnector.link_events import (
+    Advised,
+    BundleArrived,
+    Event,
+    LinkEnded,
+    PeerAsksInterest,
+    Throttled,
+    VolatileArrived,
+)
 from treeconnector.link_handshake import Handshake
 from treeconnector.link_settings import LinkSettings, clean, hello_of
 from treeconnector.link_states import RECEIVABLE_BY_CHILD, RECEIVABLE_BY_PARENT, State
@@ -118,6 +126,10 @@ class LinkMachine:
     def peer_name(self) -> str:
         return self.peer.name if self.peer else "?"
 
+    def both_know(self, word: str) -> bool:
+        """Have both ends said in their hellos that they understand these optional frames?"""
+        return self.peer is not None and word in self.peer.knows and word in self.hello.knows
+
     @property
     def control_bytes(self) -> int:
         """Bytes of control frames that have not left yet; whoever drives the link bounds them."""
@@ -203,6 +215,8 @@ class LinkMachine:
         """Some events cost what several frames do."""
         if isinstance(event, Advised):
             self._control_frames += len(event.advices)
+        elif isinstance(event, PeerAsksInterest):
+            self._control_frames += len(event.topics)
         elif isinstance(event, BundleArrived | VolatileArrived):
             self._control_frames += event.header.size // _UNPACKED_AS_A_FRAME
 

@@ -20,7 +20,8 @@ class LinkSettings:
 
     `keep_alive`: silence after which the peer is asked; `dead_after`: silence after that which ends the
     link. `max_frames_per_second`: of control frames; who sends more is read more slowly. `streams`: how many
-    the peer may have open, of those that it opened; 0 = this end takes part in none.
+    the peer may have open, of those that it opened; 0 = this end takes part in none. `knows`: words
+    for optional frames, as the hello says them.
     """
 
     max_frame: int = frames.DEFAULT_MAX_FRAME
@@ -32,6 +33,7 @@ class LinkSettings:
     handshake_timeout: float = 10.0
     max_frames_per_second: float = 20_000
     streams: int = MOST_STREAMS
+    knows: tuple[str, ...] = frames.KNOWN
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +78,7 @@ def hello_of(
         mesh=list(mesh),
         above=list(above),
         streams=settings.streams,
+        knows=list(settings.knows),
     )
     try:
         hellos.check(hello)

@@ -76,7 +76,15 @@ _WHILE_UP = (
     frames.StreamEnd,
     frames.StreamReset,
 )
-_WHILE_UP_FROM_PARENT = (frames.Chain, frames.Moved, frames.Conflict, frames.Granted, frames.Authorities)
+_WHILE_UP_FROM_PARENT = (
+    frames.Chain,
+    frames.Moved,
+    frames.Conflict,
+    frames.Granted,
+    frames.Authorities,
+    frames.TellInterest,
+)
+_WHILE_UP_FROM_CHILD = (frames.AskInterest,)
 _AFTER_HELLO = (State.CHOOSING, State.PROVING, State.ADMITTING, State.UP)
 
 MOVES: Final = (
@@ -85,6 +93,7 @@ MOVES: Final = (
     Move(State.PROVING, frames.Prove, Sender.PARENT, State.UP),
     *(Move(State.UP, frame, Sender.EITHER, State.UP) for frame in _WHILE_UP),
     *(Move(State.UP, frame, Sender.PARENT, State.UP) for frame in _WHILE_UP_FROM_PARENT),
+    *(Move(State.UP, frame, Sender.CHILD, State.UP) for frame in _WHILE_UP_FROM_CHILD),
     Move(State.UP, frames.Pause, Sender.EITHER, State.ENDED),
     Move(State.UP, frames.Goodbye, Sender.EITHER, State.ENDED),
     Move(State.GREETING, frames.Refuse, Sender.EITHER, State.ENDED),

@@ -81,10 +81,12 @@ def _why(reach: NodeReach, scope: str) -> list[str]:
     if said is None:
         return [f"{node} and all behind it are not known: {reach.error}"]
     why: list[str] = []
-    if said.unasked:
+    if said.unasked and scope == "tree":
+        why.append(f"it does not leave {node} upward: {said.unasked} says that nobody beyond wants it")
+    elif said.unasked:
         why.append(
             f"it does not leave {node} upward: {said.unasked} does not ask for it, and the scope is {scope};"
-            " with `tree` it would go up, and down everywhere"
+            " with `tree` it would go wherever somebody wants it"
         )
     if said.passed_by:
         why.append(

@@ -27,6 +27,7 @@ from broker.core.messages.trace import Trace
 from broker.core.neighbours.admission import LinkAdmission, Secrets
 from broker.core.neighbours.advertising import Advertising
 from broker.core.neighbours.channels import Channels
+from broker.core.neighbours.demand import Demand
 from broker.core.neighbours.following import Following
 from broker.core.neighbours.handover import Handover
 from broker.core.neighbours.link_custody import LinkCustody
@@ -49,6 +50,7 @@ from broker.core.routing.admission import MessageAdmission
 from broker.core.routing.arrivals import Arrivals
 from broker.core.routing.forwarding import Forwarder
 from broker.core.routing.topics import Topics
+from broker.core.routing.upward import Upward
 from broker.core.rows import KEYS, BundleRow, CopyRow, LinkRow, MetaRow, PageRow, SeenRow
 from broker.core.settings import CoreSettings, MeshSettings
 from broker.core.site.retained_interest import RetainedInterest
@@ -133,7 +135,8 @@ class NodeCore:
         lookup = self.lookup = Lookup(context, zone)
         dispatcher = self.dispatcher = Dispatcher(context)
         forwarder = self.forwarder = Forwarder(context, lookup, dispatcher)
-        topics = self.topics = Topics(context, forwarder, lookup)
+        upward = self.upward = Upward(context, lookup)
+        topics = self.topics = Topics(context, forwarder, lookup, upward)
         may_enter = self.message_admission = MessageAdmission(context, lookup, topics)
         arrivals = self.arrivals = Arrivals(context, forwarder, lookup, dispatcher, topics, may_enter)
         batching = self.batching = Batching(
@@ -158,8 +161,9 @@ class NodeCore:
         loans = self.loans = Loans(context, dead_letters)
         replies = self.replies = Replies(context, may_enter)
         permits = self.permits = ChildPermits(context, may_enter, ancestry, loans, replies)
-        following = self.following = Following(context, forwarder, lookup, arrivals)
-        relocation = self.relocation = Relocation(context, links, loans, following)
+        following = self.following = Following(context, forwarder, lookup, arrivals, upward)
+        demand = self.demand = Demand(context, lookup, topics, upward, following)
+        relocation = self.relocation = Relocation(context, links, loans, following, demand)
         handover = self.handover = Handover(context, forwarder, lookup, loans, following)
         neighbourhood = self.neighbourhood = Neighbourhood(
             context, forwarder, lookup, ancestry, permits, static_routing, handover
@@ -239,6 +243,7 @@ class NodeCore:
             self.site,
             self.relocation,
             self.following,
+            self.demand,
             self.handover,
             self.removal,
             self.kept_sessions,
@@ -275,6 +280,7 @@ class NodeCore:
             for parent in self.neighbourhood.parents():
                 self.relocation.forget(parent, moved=False)
         self.permits.begin()
+        self.upward.begin()
         self.following.begin()
         self._settle()
         for queue in list(self.custody.queues.values()):
@@ -384,6 +390,8 @@ class NodeCore:
         if self._unsaid:
             self.advertising.flush()
             self._unsaid = self.offers.pending
+        if self.demand.changed or self.upward.unasked:
+            self.demand.settle()
         if self.logical_addresses.news or self.logical_addresses.questions.unsent:
             self.logical_addresses.settle()
 

@@ -303,16 +303,16 @@ def test_scope_tree_is_in_vain_above_the_lowest_node_that_has_all_readers(demo_t
     ]
     consumers = table(CONSUMER, read)
     found = {
-        each.destination: (each.publishers, each.crossed, each.vain)
+        each.destination: (each.publishers, each.crossed, each.vain, each.needed, each.asked)
         for each in rows(scope.scope_cost(demo_tree, consumers))
     }
     # one: york's own line and, for all three of the region, the line from north to hq
     assert found == {
-        "one": (6, 12, 4),
-        "region": (6, 12, 3),
-        "both": (6, 12, 0),
-        "hq": (6, 12, 0),
-        "branch": (6, 12, 3),
+        "one": (6, 12, 4, 8, 8),
+        "region": (6, 12, 3, 9, 8),
+        "both": (6, 12, 0, 12, 8),
+        "hq": (6, 12, 0, 12, 8),
+        "branch": (6, 12, 3, 9, 8),
     }
 
 
@@ -320,7 +320,7 @@ def test_scope_tree_is_in_vain_above_the_lowest_node_that_has_all_readers(demo_t
 def test_where_no_line_is_crossed_none_is_in_vain(mesh: tuple[str | None, ...]) -> None:
     alone = tree_of([(f"hq-{place}", None, "root", word) for place, word in enumerate(mesh)])
     (found,) = rows(scope.scope_cost(alone, table(CONSUMER, [("hq-0", "topic", "offers")])))
-    assert tuple(found) == ("offers", 1, len(mesh), 0, 0, None)
+    assert tuple(found) == ("offers", 1, len(mesh), 0, 0, None, 0, 0)
 
 
 def test_a_trend_needs_three_points_and_must_rise() -> None:

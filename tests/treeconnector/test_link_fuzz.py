@@ -53,6 +53,8 @@ FRAME = st.one_of(
     st.builds(frames.Nobody, NAMES, TEXT),
     st.builds(frames.Granted, st.binary(max_size=40), st.booleans()),
     st.builds(frames.Authorities, st.binary(max_size=40)),
+    st.builds(frames.AskInterest, NAMES, NAMES),
+    st.builds(frames.TellInterest, NAMES, NAMES, NAMES),
     st.builds(
         frames.Given,
         st.lists(st.tuples(st.binary(max_size=20), st.binary(max_size=20)), max_size=3),

@@ -7,6 +7,9 @@ from sapwood.protocol.destinations import Destination, Kind, parse
 
 DEAD: Final = "dead"
 UPWARD: Final = "upward"
+"""Of topics' messages on their way up, from before there was a parent."""
+UNDECIDED: Final = "upward:"
+"""And with a topic's name: its messages, while it is not known whether anybody above wants them."""
 SUBSCRIPTION: Final = "subscription:"
 SITE: Final = "\x01site broker"
 """The site broker's session, subscription and queue: no client's token has a control character."""

@@ -11,7 +11,8 @@ from collections import Counter
 from typing import Final
 
 from sapwood.protocol import bundles
-from sapwood.protocol.bundles import Header
+from sapwood.protocol.bundles import Flag, Header
+from sapwood.protocol.destinations import topic
 from treeconnector.patterns import MANY, ONE, has_wildcard
 
 MOST: Final = 100_000
@@ -26,6 +27,33 @@ def last_of(header: Header, body: bytes) -> bundles.Message:
     """The message of a kept bundle. Raises `FrameError`."""
     done = bundles.mask_bits(header.done)
     return bundles.unpack(header, body)[(~done & (done + 1)).bit_length() - 1]
+
+
+def kept_of(header: Header, body: bytes) -> Kept | None:
+    """The last message that is open, in a bundle where it has the same id: with its index, and with nothing
+    in the queues of the others, which are marked as dealt with. None: it clears. Raises `FrameError`.
+    """
+    messages = bundles.unpack(header, body)
+    every = (1 << header.count) - 1
+    index = (every & ~bundles.mask_bits(header.done)).bit_length() - 1
+    if index < 0 or not messages[index].payload:
+        return None
+    nothing = bundles.encode_message(bundles.Message(b""))
+    plain = nothing * index + bundles.encode_message(messages[index]) + nothing * (header.count - index - 1)
+    small, compressed = bundles.compress(plain)
+    kept = Header(
+        id=header.id,
+        destination=topic(header.destination.name),
+        scope=header.scope,
+        flags=(header.flags & ~(Flag.COMPRESSED | Flag.KEPT)) | compressed,
+        count=header.count,
+        size=len(plain),
+        origin_store=header.origin_store,
+        origin=header.origin,
+        done=bundles.mask_bytes(every & ~(1 << index)),
+        start=header.start,
+    )
+    return kept, small
 
 
 class _Level:

@@ -10,6 +10,7 @@
 | `mesh` | the others of one logical root or branch |
 | `handover` | what waits for a lost neighbour goes another way |
 | `following`, `heirs` | messages go after a node that moved, or whose neighbour has gone |
+| `demand` | who wants a topic of scope `tree`: asked up, answered down |
 | `channels` | streams to what another node offers, through the links |
 | `relocation` | a name that is live elsewhere |
 """

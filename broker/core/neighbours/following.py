@@ -25,12 +25,13 @@ from broker.core.links.neighbour import Neighbour
 from broker.core.links.outgoing import outgoing
 from broker.core.lookup import Lookup
 from broker.core.messages.queue import Queue, QueueEntry
-from broker.core.messages.queue_names import UPWARD
+from broker.core.messages.queue_names import UNDECIDED, UPWARD
 from broker.core.messages.summaries import PAGE
 from broker.core.neighbours.heirs import TOGETHER, Heir, Trail, inherits
 from broker.core.policy import Policy
 from broker.core.routing.arrivals import Arrivals
 from broker.core.routing.forwarding import Forwarder
+from broker.core.routing.upward import Upward
 from broker.core.rows import MetaRow
 from sapwood.protocol.bundles import Flag, Header
 from sapwood.protocol.destinations import Destination, Kind, domain
@@ -45,17 +46,23 @@ _LINK: Final = "link:"
 
 
 class Gone(msgspec.Struct, array_like=True, frozen=True):
-    """A neighbour that is none any more. `moved`: it is elsewhere in the tree now."""
+    """A neighbour that is none any more. `moved`: it is elsewhere in the tree now. `wanted`: is there anybody
+    whom it led to?
+    """
 
     relation: Relation
     moved: bool
+    wanted: bool = True
 
 
 class Following(Policy):
     """Of one node."""
 
-    def __init__(self, context: Context, forwarder: Forwarder, lookup: Lookup, arrivals: Arrivals) -> None:
+    def __init__(
+        self, context: Context, forwarder: Forwarder, lookup: Lookup, arrivals: Arrivals, upward: Upward
+    ) -> None:
         self._context = context
+        self._upward = upward
         self._forwarder = forwarder
         self._lookup = lookup
         self._arrivals = arrivals
@@ -113,6 +120,7 @@ class Following(Policy):
         gone = [queue for queue in self._gone if self._key(queue) == key]
         if key == UPWARD:
             found = [parent.queue for parent in context.parents.values()]
+            found += self._upward.waiting.values()
             found += [queues[UPWARD]] if UPWARD in queues else []
         else:
             directed = context.custody.directed.get(key.removeprefix(_LINK), {})
@@ -125,7 +133,7 @@ class Following(Policy):
             return f"{_LINK}{queue.destination.node}"
         gone = self._gone.get(queue)
         is_parents = queue.name.removeprefix(_LINK) in self._context.parents
-        if queue.name == UPWARD or (gone.relation is Relation.PARENT if gone is not None else is_parents):
+        if _goes_up(queue) or (gone.relation is Relation.PARENT if gone is not None else is_parents):
             return UPWARD
         return queue.name
 
@@ -319,6 +327,13 @@ class Following(Policy):
             self._gone[queue] = Gone(Relation.PARENT, False)
             self._empty(queue)
 
+    def decided(self, queue: Queue, *, wanted: bool) -> None:
+        """It is known now whether anybody above wants what waits here: it goes up, or nowhere."""
+        is_going = queue in self._gone
+        self._gone[queue] = Gone(Relation.PARENT, False, wanted)
+        if not is_going:
+            self._empty(queue)
+
     def scatter(self, neighbour: Neighbour, numbered: Iterable[QueueEntry], *, moved: bool) -> None:
         """A neighbour is none any more: what waited for it is routed again.
 
@@ -358,17 +373,24 @@ class Following(Policy):
             self._context.clock.go_on((self._empty, queue), partial(self._empty, queue))
             return
         del self._gone[queue]
+        if queue.name.startswith(UNDECIDED):
+            self._upward.has_left(queue)
         if all(other.name != queue.name for other in self._gone):
             self._context.custody.transaction.delete(MetaRow, f"{GONE}{queue.name}")
 
     def _keep_gone(self, queue: Queue, gone: Gone) -> None:
-        if queue.name != UPWARD:
+        if not _goes_up(queue):
             row = MetaRow(f"{GONE}{queue.name}", msgspec.msgpack.encode(gone))
             self._context.custody.transaction.put(row)
 
     def _route_again(self, entry: QueueEntry, queue: Queue, gone: Gone, touched: dict[Queue, None]) -> None:
         context, forwarder = self._context, self._forwarder
         destination = entry.stored.header.destination
+        if not gone.wanted:
+            context.counters["unmatched"] += entry.open
+            context.custody.trace.dropped(entry.stored.header, "no subscriber")
+            context.custody.discard(entry)
+            return
         if destination.kind == Kind.QUEUE or destination.node:
             forwarder.requeue(entry, Flag.REROUTED)
             return
@@ -424,6 +446,11 @@ class Following(Policy):
         for queue in list(self._gone):
             self._empty(queue)
         self._adopt()
+
+
+def _goes_up(queue: Queue) -> bool:
+    """Do messages of topics wait here that are on their way up, and at no neighbour's link?"""
+    return queue.name == UPWARD or queue.name.startswith(UNDECIDED)
 
 
 def _is_of_a_topic(queue: Queue) -> bool:

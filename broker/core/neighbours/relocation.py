@@ -10,6 +10,7 @@ from typing import Final
 
 from broker.core.context import Context
 from broker.core.links.neighbour import Neighbour
+from broker.core.neighbours.demand import Demand
 from broker.core.neighbours.following import Following
 from broker.core.policies.loans import Loans
 from broker.core.policy import Policy
@@ -29,8 +30,11 @@ _MOST_SAID: Final = 10_000
 class Relocation(Policy):
     """Settles who is where, and where the spool of a neighbour goes that has left."""
 
-    def __init__(self, context: Context, links: OpenLinks, loans: Loans, following: Following) -> None:
+    def __init__(
+        self, context: Context, links: OpenLinks, loans: Loans, following: Following, demand: Demand
+    ) -> None:
         self._context = context
+        self._demand = demand
         self._links = links
         self._loans = loans
         self._following = following
@@ -159,6 +163,7 @@ class Relocation(Policy):
         """
         below.untold.add(name)
         if below.link is not None:
+            self._demand.tell_all()
             below.link.moved(name)
             self._following.left(below, name)
 

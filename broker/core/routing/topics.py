@@ -17,13 +17,14 @@ from broker.core.links.neighbour import Neighbour
 from broker.core.lookup import Lookup
 from broker.core.messages.queue import Queue, StoredBundle
 from broker.core.messages.queue_names import SUBSCRIPTION, UPWARD, Spool
-from broker.core.messages.retained import Kept, Retained
+from broker.core.messages.retained import Retained, kept_of
 from broker.core.routing.forwarding import Forwarder
+from broker.core.routing.upward import Upward
 from broker.core.rows import RetainedRow, SubscriptionRow
 from broker.core.settings import Overflow
 from sapwood.protocol import bundles
 from sapwood.protocol.bundles import Flag, Header, Scope
-from sapwood.protocol.destinations import Destination, domain, topic
+from sapwood.protocol.destinations import Destination, domain
 from sapwood.protocol.errors import FrameError
 from treeconnector.relations import Relation
 from treeconnector.routes import LOCAL
@@ -89,8 +90,9 @@ class TopicReach(NamedTuple):
 class Topics:
     """Subscriptions of this node, retained messages, and the fan-out of topic bundles."""
 
-    def __init__(self, context: Context, forwarder: Forwarder, lookup: Lookup) -> None:
+    def __init__(self, context: Context, forwarder: Forwarder, lookup: Lookup, upward: Upward) -> None:
         self._context = context
+        self._upward = upward
         self._forwarder = forwarder
         self._lookup = lookup
         self._custody = context.custody
@@ -208,9 +210,12 @@ class Topics:
         if header.flags & Flag.RETAINED:
             self._keep(stored, came, sender)
         reached = self._locally(stored, came, sender)
+        if _is_asked_for(header) and not down_only and came not in self._context.table.apart:
+            self._upward.published(header.destination.name)
         for neighbour in self._onward(header, came, down_only):
-            if neighbour.name in self._context.parents and stored.row and self._are_orphans_left:
-                self._copy(stored, self._custody.queue_named(UPWARD), came)
+            if neighbour.name in self._context.parents and stored.row and (queue := self._before(header)):
+                if self._add_to(queue, stored, came, neighbour.name):
+                    self._forwarder.dispatch(queue)
             else:
                 self.copy_to(neighbour, stored, came)
             reached = True
@@ -221,11 +226,16 @@ class Topics:
             self._context.counters["unmatched"] += header.count
             self._custody.trace.dropped(header, "no subscriber")
 
-    @property
-    def _are_orphans_left(self) -> bool:
-        """Does something still wait that came before there was a parent? What comes after waits behind it."""
-        upward = self._custody.queues.get(UPWARD)
-        return upward is not None and bool(upward.waiting)
+    def _before(self, header: Header) -> Queue | None:
+        """Where a message waits before it waits for the parent's link, None if it need not.
+
+        What came before there was a parent goes first; so does what waits for an answer from above.
+        """
+        orphans, name = self._custody.queues.get(UPWARD), header.destination.name
+        if orphans is not None and orphans.waiting:
+            return orphans
+        is_undecided = _is_asked_for(header) and self._upward.is_wanted(name) is None
+        return self._upward.queue_of(name) if is_undecided or name in self._upward.waiting else None
 
     def _locally(self, stored: StoredBundle, came: str, sender: str) -> bool:
         matched = self._trie.match(stored.header.destination.name)
@@ -259,9 +269,26 @@ class Topics:
         onward = found if down else []
         if came not in parents and not down_only and came not in context.table.mesh:
             parent = self._lookup.parent_for(header.destination)
-            if parent is not None and (header.scope == Scope.TREE or not asked.isdisjoint(parents)):
+            if parent is not None and self._is_wanted_above(header):
                 onward.append(parent)
         return onward
+
+    def _is_wanted_above(self, header: Header) -> bool:
+        """As far as is known. A message without an answer goes that way, and waits for it."""
+        name = header.destination.name
+        if _is_asked_for(header):
+            return self._upward.is_wanted(name) is not False
+        return header.scope == Scope.TREE or self._upward.is_asked_above(name)
+
+    def is_wanted_off(self, destination: Destination, came: str) -> bool | None:
+        """Would a message with scope `tree` of that neighbour go to anybody from here? None: not known."""
+        header = Header(id=b"", destination=destination, scope=Scope.TREE)
+        if LOCAL in self._context.table.match(destination.name):
+            return True
+        onward = self._onward(header, came, down_only=False)
+        if any(each.name not in self._context.parents for each in onward):
+            return True
+        return self._upward.is_wanted(destination.name)
 
     def _in_mesh(self, header: Header, came: str, asked: frozenset[str], down: bool) -> list[Neighbour]:
         """Below as far as it may go; the other nodes of the mesh as this one, and retained ones always."""
@@ -312,19 +339,25 @@ class Topics:
                 neighbour.counters["volatile_dropped"] += stored.header.count
             return
         queue = neighbour.queue
-        entry = self._custody.add(stored, queue, came, self._context.clock.now)
-        policy = self._context.settings.policy(stored.header.destination)
-        if queue.messages > policy.max_messages or queue.size > policy.max_bytes:
-            if policy.overflow is not Overflow.DROP_OLDEST or not queue.waiting:
-                self._custody.bury(entry, f"QUEUE_FULL for {neighbour.name}")
-                return
-            self._custody.bury(queue.waiting.popleft(), f"QUEUE_FULL for {neighbour.name}")
-        queue.waiting.append(entry)
+        if not self._add_to(queue, stored, came, neighbour.name):
+            return
         queue.targets = frozenset((neighbour.name,))
         forwarder.dispatch(queue)
         if self._lookup.meshed and not neighbour.up:
             for waits in self._policies.waits_for_lost:
                 waits(neighbour)
+
+    def _add_to(self, queue: Queue, stored: StoredBundle, came: str, whom: str) -> bool:
+        """Let it wait for a neighbour, as far as the topic's policy lets so much wait."""
+        entry = self._custody.add(stored, queue, came, self._context.clock.now)
+        policy = self._context.settings.policy(stored.header.destination)
+        if queue.messages > policy.max_messages or queue.size > policy.max_bytes:
+            if policy.overflow is not Overflow.DROP_OLDEST or not queue.waiting:
+                self._custody.bury(entry, f"QUEUE_FULL for {whom}")
+                return False
+            self._custody.bury(queue.waiting.popleft(), f"QUEUE_FULL for {whom}")
+        queue.waiting.append(entry)
+        return True
 
     # --- retained messages
 
@@ -333,7 +366,7 @@ class Topics:
         header = stored.header
         body = stored.body if stored.body is not None else b""
         try:
-            last = _last(header, body)
+            last = kept_of(header, body)
         except FrameError:
             self._context.counters["unreadable"] = self._context.counters.get("unreadable", 0) + 1
             return
@@ -413,31 +446,9 @@ class Topics:
         return self._custody.store(header, body, self._context.clock.now)
 
 
-def _last(header: Header, body: bytes) -> Kept | None:
-    """The last message that is open, in a bundle where it has the same id: with its index, and with nothing
-    in the queues of the others, which are marked as dealt with. None: it clears. Raises `FrameError`.
-    """
-    messages = bundles.unpack(header, body)
-    every = (1 << header.count) - 1
-    index = (every & ~bundles.mask_bits(header.done)).bit_length() - 1
-    if index < 0 or not messages[index].payload:
-        return None
-    nothing = bundles.encode_message(bundles.Message(b""))
-    plain = nothing * index + bundles.encode_message(messages[index]) + nothing * (header.count - index - 1)
-    small, compressed = bundles.compress(plain)
-    kept = Header(
-        id=header.id,
-        destination=topic(header.destination.name),
-        scope=header.scope,
-        flags=(header.flags & ~(Flag.COMPRESSED | Flag.KEPT)) | compressed,
-        count=header.count,
-        size=len(plain),
-        origin_store=header.origin_store,
-        origin=header.origin,
-        done=bundles.mask_bytes(every & ~(1 << index)),
-        start=header.start,
-    )
-    return kept, small
+def _is_asked_for(header: Header) -> bool:
+    """Does it go up only where somebody wants it? A retained one is kept there for later readers."""
+    return header.scope == Scope.TREE and not header.flags & Flag.RETAINED
 
 
 def space_of(session: str) -> str:
