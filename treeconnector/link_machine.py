@@ -175,7 +175,7 @@ class LinkMachine:
             self._take(packet, events)
         except RemoteError as error:
             self._broken(error, events)
-        if self.streams.has_news:
+        if self.streams.open and self.streams.has_news:
             self._out.wake()
         if self._control_frames:
             self._slow_down(now, events)
