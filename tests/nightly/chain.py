@@ -141,7 +141,9 @@ class Chain:
                 region = {"york": "north", "bath": "south"}[name]
                 return {"tree_connectors": [{"nodetype": "leaf", "uri": over[region]}]}
             case "leeds":
-                return {"site_broker": {"uri": f"mqtt://127.0.0.1:{self.brokers['mosquitto'].port}"}}
+                uri = f"mqtt://127.0.0.1:{self.brokers['mosquitto'].port}"
+                # The reader at HQ may be away for longer than the linger; what nobody takes, Mosquitto drops.
+                return {"site_broker": {"uri": uri, "sources": ["queue:reports"]}}
             case _:
                 return {"site_broker": {"uri": rabbit.uri(), "management": rabbit.management_uri}}
 
