@@ -17,12 +17,13 @@ COUNTS: Final = (
     "unknown",
     "untimed",
     "unread",
+    "foreign",
     "newer",
 )
-"""Of each file. `lines` = rows + repeated + blank + half + malformed + unknown + untimed + unread.
+"""Of each file. `lines` = rows + repeated + blank + half + malformed + unknown + untimed + unread + foreign.
 repeated: what another file has too, and is used from there; half: cut in the middle; malformed: no row of the
 log; unknown: an event or schema that this audit cannot use; untimed: no time that can be read; unread: beyond
-the damage of a Parquet file. newer: of `rows`, those with a newer schema."""
+the damage of a Parquet file; foreign: of another tree. newer: of `rows`, those with a newer schema."""
 FILES: Final = arrow.schema(
     [
         ("file", arrow.string()),

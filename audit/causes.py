@@ -50,6 +50,37 @@ def _some(events: DataFrame, one_in: int) -> DataFrame:
     return events.where(chosen).select("event", "clock", "bytes", *_EVENT).localCheckpoint()
 
 
+def delays(events: DataFrame, root: str, one_in: int = 1) -> DataFrame:
+    """How long adds took between each node and the root, by their two clocks.
+
+    (node, ups, up_least, up_usual, downs, down_least, down_usual), in microseconds. `up`: from the row of the
+    consumer, or of the child that told of it, to the row of the root. `down`: from a consumer at the root to
+    the row of the node. None of them took less than nothing, unless a clock is wrong.
+    """
+    some = events.where((F.col("op") == "add") & F.col("clock").isNull() & F.col("cause").isNotNull())
+    some = some.where(F.col("kind").isin(*CONSUMER_KINDS) & (F.col("cause") != RESYNC))
+    if one_in > 1:
+        some = some.where(F.pmod(F.xxhash64("cause"), F.lit(one_in)) == 0)
+    own = F.col("event") == "consumer"
+    narrow = some.where(F.col("event").isin("consumer", "advisory")).select(
+        *_cause_keys(), "node", F.unix_micros("at").alias("at"), own.alias("own"), "direction"
+    )
+    at_root = F.col("node") == root
+    first, own_first = F.min("at").alias("known"), F.bool_or("own").alias("of_root")
+    knew = narrow.where(at_root).groupBy(*_CAUSE).agg(first, own_first)
+    rows = narrow.where(~at_root).join(knew, [*_CAUSE])
+    below = ~F.col("of_root") & (F.col("own") | (F.col("direction") == "up"))
+    up = F.when(below, F.col("known") - F.col("at"))
+    down = F.when(F.col("of_root"), F.col("at") - F.col("known"))
+    return rows.groupBy("node").agg(
+        *(
+            of(way).alias(f"{name}{what}")
+            for name, way in (("up", up), ("down", down))
+            for what, of in (("s", F.count), ("_least", F.min), ("_usual", F.median))
+        )
+    )
+
+
 _CAUSE: Final = ("cause_hash", "cause_check")
 _EVENT: Final = ("cause", "node", "kind", "destination", "op", "at")
 

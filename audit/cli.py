@@ -91,8 +91,8 @@ def _parser() -> argparse.ArgumentParser:
         "--consumers",
         action="append",
         default=[],
-        metavar="ROLE:SHARING:COUNT",
-        help="what-if: a population instead of the logs' own, such as leaf:own:25 or leaf:offers:3",
+        metavar="ROLE:SHARING:COUNT[:KIND]",
+        help="what-if: a population instead of the logs' own, such as leaf:own:25 or leaf:offers:3:topic",
     )
     add("--usage", default="", metavar="FILE", help="messages by route: node, kind, destination, messages")
     add("--figures", default="", metavar="FILE", help="figures over time: node, figure, at, value")
@@ -134,6 +134,15 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help="exit code 1 if anything was spilled, or not everything could be judged",
     )
+    add("--require-all", action="store_true", help="exit code 1 if there is a site without a log")
+    add(
+        "--require-share",
+        type=_share,
+        default=0.0,
+        metavar="P",
+        help="exit code 1 if fewer of the sites have a log, such as 95%%",
+    )
+    add("--tree", default="", metavar="NAME", help="the tree to audit, where the logs of several lie there")
     add("--json", action="store_true", help="print the summary as JSON")
     return parser
 
@@ -160,6 +169,7 @@ def _run(options: argparse.Namespace) -> int:
         limits,
         options.source or "",
         options.consumer_events,
+        options.tree,
     )
     if tree and not options.logs:
         summary = run.plan(request, tree)
@@ -172,10 +182,21 @@ def _run(options: argparse.Namespace) -> int:
         finally:
             session.stop()
     _print(summary, as_json=options.json)
-    return _exit_code(summary, strict=options.strict)
+    return _exit_code(summary, 1.0 if options.require_all else options.require_share, strict=options.strict)
 
 
-def _exit_code(summary: dict[str, Any], *, strict: bool) -> int:
+def _share(text: str) -> float:
+    """'95%' or '0.95'."""
+    try:
+        share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        share = math.nan
+    if not 0 <= share <= 1:
+        raise argparse.ArgumentTypeError(f"{text}: expected a share such as 95% or 0.95")
+    return share
+
+
+def _exit_code(summary: dict[str, Any], share: float = 0.0, *, strict: bool) -> int:
     """0, or 1 with its reason said: nothing could be read, or more is asked for than can be claimed."""
     if summary["plan"]:
         return WELL
@@ -186,6 +207,13 @@ def _exit_code(summary: dict[str, Any], *, strict: bool) -> int:
         print(f"sapwood: nothing was audited: {read}", file=sys.stderr)
         return FAILED
     judged = summary["judged"]
+    if judged["share_of_nodes"] < share:
+        print(
+            f"sapwood: of {judged['share_of_nodes']:.1%} of the sites there is a log: expected {share:.1%};"
+            " see csv/silent.csv",
+            file=sys.stderr,
+        )
+        return FAILED
     if not strict or (judged["whole"] and not summary["verdicts"]["spilled"]):
         return WELL
     if not summary["verdicts"]["spilled"]:
@@ -196,7 +224,10 @@ def _exit_code(summary: dict[str, Any], *, strict: bool) -> int:
 def _unjudged(judged: dict[str, Any]) -> str:
     return (
         f"{counted(judged['judged'], 'advisory')} of consumers judged, {judged['not_judged']:,} could not be;"
-        f" {counted(judged['lines_lost'], 'line')} lost, {counted(judged['files_cut'], 'file')} cut"
+        f" {counted(judged['lines_lost'], 'line')} lost, {counted(judged['files_cut'], 'file')} cut,"
+        f" {counted(judged['rows_missing'], 'row')} missing,"
+        f" {judged['rows_of_other_trees']:,} of other trees;"
+        f" {counted(judged['nodes_up_without_log'], 'node')} up without a log"
     )
 
 
@@ -329,11 +360,14 @@ def _say_end(follower: Any) -> None:
         print(f"{path}: {why}", file=sys.stderr)
 
 
-def _rule(text: str) -> tuple[str, str, int]:
-    parts = text.split(":")
-    if len(parts) != 3 or not parts[2].isdigit() or not parts[1]:
-        raise UsageError(f"--consumers {text}: expected ROLE:own:COUNT, or ROLE:GROUP:COUNT for shared ones")
-    return parts[0], parts[1], int(parts[2])
+def _rule(text: str) -> tuple[str, str, int, str]:
+    role, sharing, count, kind, *more = [*text.split(":"), *["queue"] * (4 - len(text.split(":")))]
+    if more or not count.isdigit() or not sharing or kind not in ("queue", "topic"):
+        raise UsageError(
+            f"--consumers {text}: expected ROLE:own:COUNT, or ROLE:GROUP:COUNT for shared ones;"
+            " with :topic after it if they are topics"
+        )
+    return role, sharing, int(count), kind
 
 
 def _limits(options: argparse.Namespace) -> dict[str, float]:

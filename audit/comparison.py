@@ -40,7 +40,7 @@ def alternatives(tables: Tables) -> str:
     return section(
         "This tree against the alternatives",
         "The same consumers at the same sites under other networks of brokers, by the laws measured on them."
-        " Log scale.",
+        " Those are lower bounds: under load brokers sent up to twice as much. Log scale.",
         charts.alternatives(tables["what_if"]),
         table(sorted(tables["what_if"], key=lambda row: row["added"] or 0), columns, "tree"),
         "<p>Where the root does not learn of a consumer, it costs little and gets no messages from there."

@@ -105,6 +105,7 @@ def _doubts(tables: Tables) -> Iterator[Finding]:
             "See files.csv; a cut last line of a file that is being written is normal.",
             lost,
         )
+    yield from _incomplete(tables)
     strangers, silent = tables["strangers"], tables["silent"]
     if strangers:
         yield Finding(
@@ -114,10 +115,12 @@ def _doubts(tables: Tables) -> Iterator[Finding]:
             "Add them to the table of sites: nothing about them can be judged.",
             len(strangers),
         )
+    heard = sum(row["heard"] is not None for row in silent)
     if silent and tables["files"]:
+        up = f" Neighbours heard of {heard:,} of them, such as {silent[0]['node']}." if heard else ""
         yield Finding(
             DOUBTFUL,
-            f"No log of {_rows(silent, 'node')} was read, such as {silent[0]['node']}.",
+            f"No log of {_rows(silent, 'node')} was read, such as {silent[0]['node']}.{up}",
             "Fetch their logs: what they received is not in any figure.",
             len(silent),
         )
@@ -137,13 +140,56 @@ def _doubts(tables: Tables) -> Iterator[Finding]:
             "If it moved, date the table of sites; if not, look who changed its connector.",
             row["times"],
         )
-    clocks = tables["clocks"]
+    clocks = [row for row in tables["clocks"] if row["unset"] or row["ahead"] or row["backwards"]]
     if clocks:
         yield Finding(
             DOUBTFUL,
             f"{_rows(clocks, 'clock')} that jumped or were never set, such as that of {clocks[0]['node']}.",
             "Give them a time server; their rows count in all sums, but in no series over time.",
             len(clocks),
+        )
+    off = [row for row in tables["clocks"] if row["off_s"] is not None]
+    if off:
+        worst = max(off, key=lambda row: abs(row["off_s"]))
+        way = "ahead of" if worst["off_s"] > 0 else "behind"
+        yield Finding(
+            DOUBTFUL,
+            f"{_rows(off, 'clock')} unlike most others: that of {worst['node']} is about"
+            f" {as_duration(abs(worst['off_s']))} {way} them.",
+            "Give them a time server; until the root knew is not reckoned by them.",
+            len(off),
+        )
+
+
+def as_duration(seconds: float) -> str:
+    """'2.0 hours', in the largest unit of which it is one at least."""
+    for name, size in (("days", 86_400.0), ("hours", 3600.0), ("minutes", 60.0)):
+        if seconds >= size:
+            return f"{seconds / size:,.1f} {name}"
+    return f"{seconds:,.1f} seconds"
+
+
+def _incomplete(tables: Tables) -> Iterator[Finding]:
+    """Rows that are of another tree, and those that are nowhere."""
+    others = [row for row in tables["trees"] if not row["audited"]]
+    if others:
+        ours = next(row["tree"] for row in tables["trees"] if row["audited"])
+        yield Finding(
+            DOUBTFUL,
+            f"{counted(total(others, 'rows'), 'row')} of {_rows(others, 'other tree')}, such as"
+            f" {others[0]['tree']}, lie in the folder; this audit is of {ours}.",
+            "They are in no figure. Name the tree with --tree, or keep its logs apart.",
+            total(others, "rows"),
+        )
+    holes = tables["holes"]
+    if holes:
+        worst = max(holes, key=lambda row: row["missing"])
+        yield Finding(
+            DOUBTFUL,
+            f"{counted(total(holes, 'missing'), 'row')} missing in {_rows(holes, 'place')}, most at"
+            f" {worst['node']}: numbers {worst['first']:,} to {worst['last']:,}, before {worst['after']}.",
+            "Fetch the logs again; look whether a disk was full, or a file lost. holes.csv has all of them.",
+            total(holes, "missing"),
         )
 
 
@@ -166,6 +212,16 @@ def _waste(tables: Tables) -> Iterator[Finding]:
             f" {worst['most_in_an_hour']} times in an hour.",
             "Let the application keep its subscription open, or make it durable; or raise linger.",
             worst["came"],
+        )
+    again = tables["repeated_adds"]
+    if again:
+        worst = again[0]
+        yield Finding(
+            COSTLY,
+            f"{counted(total(again, 'again'), 'add')} told again for nothing; {worst['peer']} told"
+            f" {worst['node']} of {worst['kind']}:{worst['destination']} {counted(worst['adds'], 'time')}.",
+            f"Look at the version and the links of {worst['peer']}: it forgets what it has told.",
+            total(again, "again"),
         )
     links = [row for row in once(tables["links"]) if row["flaps"]]
     if links:

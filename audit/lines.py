@@ -76,7 +76,7 @@ def _own_fate() -> Column:
     return F.when(F.col("event").isNull(), "malformed").otherwise(fate())
 
 
-OWN: Final = Dialect(_JSON, _own_columns, _own_fate, lambda rows: rows, compared=COMPARED)
+OWN: Final = Dialect(_JSON, _own_columns, _own_fate, lambda rows: rows, compared=("tree", *COMPARED))
 """The advisory log itself."""
 
 

@@ -13,11 +13,10 @@ from pyarrow import Table
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from audit import causes
+from audit import causes, holes
 from audit import told as routes
-from audit.listing import Listing
 from audit.queries import query, rows, value
-from audit.reading import Intake, read
+from audit.reading import Intake
 from audit.schema import EVENTS, arrow_schema
 from audit.session import fetch
 
@@ -31,11 +30,11 @@ SUSPECTS: Final = 1000
 
 
 class Passes:
-    """Over one log; `intake` is the first of them. `source`: the broker that wrote it, '' = our own nodes."""
+    """Over one log; `intake` is the first of them."""
 
-    def __init__(self, spark: "SparkSession", listing: Listing, source: str = "") -> None:
+    def __init__(self, spark: "SparkSession", intake: Intake) -> None:
         self._spark = spark
-        self.intake: Intake = read(spark, listing, source)
+        self.intake = intake
         self._events = self.intake.events
 
     def __repr__(self) -> str:
@@ -63,6 +62,22 @@ class Passes:
     def consumer_events(self, roots: Sequence[str], one_in: int) -> Table:
         """The cost of comings and goings: `causes.consumer_events`."""
         return fetch(causes.consumer_events(self._events, roots, one_in))
+
+    def delays(self, root: str) -> Table:
+        """How long adds took between each node and the root: `causes.delays`."""
+        return fetch(causes.delays(self._events, root, self.one_in))
+
+    def holes(self) -> Table:
+        """Rows that are missing from the logs, if the sums say that there are any: `holes.holes`."""
+        nodes = [row["node"] for row in rows(holes.suspects(self.intake.rolled))]
+        if not nodes:
+            return holes.NONE
+        few = self._events.where(F.col("node").isin(nodes)) if len(nodes) <= SUSPECTS else self._events
+        return fetch(holes.holes(few))
+
+    def told_again(self, nodes: Table) -> Table:
+        """Adds that some nodes were told again and again: `told.again`."""
+        return fetch(routes.again(self._events, self._spark.createDataFrame(nodes)))
 
     def said_by_hour(self, nodes: Table) -> Table:
         """The routes of some nodes, hour by hour: `told.said_by_hour`."""

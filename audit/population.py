@@ -6,7 +6,7 @@ again. Where there are meshes, each node of one that reads, or is told from belo
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as arrow
@@ -15,16 +15,18 @@ from pyarrow import Table
 from audit.deployment import Tree
 from audit.errors import UsageError
 from audit.queries import query, rows
-from audit.whatif import BYTES, ISOLATED, LEAF_NODES, ONE_WAY, STATIC, TREE, UPWARD, loads, sights
+from audit.whatif import BYTES, ISOLATED, LEAF_NODES, ONE_WAY, STATIC, TOPICS, TREE, UPWARD, loads, sights
 
-Rule = tuple[str, str, int]
+Rule = tuple[str, str, int, str]
+"""Role, sharing, count and kind."""
+Sizes = Mapping[tuple[str, str], float]
 NOBODY = Table.from_pylist(
     [], arrow.schema([(name, arrow.string()) for name in ("node", "kind", "destination")])
 )
 
 
 def interests(consumers: Table) -> Table:
-    """(node, kind, destination) to (node, sharing, weight): what is alike is counted, not repeated.
+    """(node, kind, destination) to (node, kind, sharing, weight): what is alike is counted, not repeated.
 
     `sharing` is null for destinations that only one node reads; `weight` says how many of them. Any other is
     one destination with all its readers.
@@ -32,7 +34,7 @@ def interests(consumers: Table) -> Table:
     return query(
         """with readers as (
             select kind, destination, count(distinct node) as readers from consumers group by all)
-        select node, case when readers > 1 then concat_ws(':', kind, destination) end as sharing,
+        select node, kind, case when readers > 1 then concat_ws(':', kind, destination) end as sharing,
             count(*) as weight
         from (select distinct node, kind, destination from consumers)
         join readers using (kind, destination) group by all""",
@@ -41,7 +43,7 @@ def interests(consumers: Table) -> Table:
 
 
 def interests_by_role(tree: Tree, rules: Sequence[Rule]) -> Table:
-    """A population from rules (role, sharing, count): each node of `role` reads so many destinations.
+    """A population from rules (role, sharing, count, kind): each node of `role` reads so many destinations.
 
     sharing 'own': destinations that nobody else reads; any other word names a group, whose destinations all
     its readers share. Returns the form of `interests`. Raises `UsageError` that names a role that nobody has:
@@ -49,15 +51,18 @@ def interests_by_role(tree: Tree, rules: Sequence[Rule]) -> Table:
     """
     found = query("select distinct role from nodes order by role", nodes=tree.nodes)
     roles = found.column(0).to_pylist()
-    for role, sharing, count in rules:
+    for role, sharing, count, _ in rules:
         if role not in roles:
             raise UsageError(
                 f"--consumers {role}:{sharing}:{count}: no site has the role {role!r}: expected one of"
                 f" {', '.join(roles)}"
             )
-    table = Table.from_pylist([dict(zip(("role", "word", "count"), rule, strict=True)) for rule in rules])
+    table = Table.from_pylist(
+        [dict(zip(("role", "word", "count", "kind"), rule, strict=True)) for rule in rules]
+    )
     return query(
-        """select node, nullif(word, 'own') as sharing, sum(count)::bigint as weight
+        """select node, kind, case when word != 'own' then concat_ws(':', kind, word) end as sharing,
+            sum(count)::bigint as weight
         from nodes join rules using (role) group by all""",
         nodes=tree.nodes,
         rules=table,
@@ -95,7 +100,7 @@ class _Numbers(NamedTuple):
         return self.depth + self.ups
 
 
-def cost(tree: Tree, interests: Table, per_consumer: Table, tree_bytes: float = BYTES[TREE]) -> Table:
+def cost(tree: Tree, interests: Table, per_consumer: Table, sizes: Sizes | None = None) -> Table:
     """What all consumers together cost under each scheme, when they come and when they have all gone.
 
     (scheme, added, closed, held, bytes_added, bytes_closed, crossed, root_knows): `held` = subscriptions on
@@ -103,24 +108,29 @@ def cost(tree: Tree, interests: Table, per_consumer: Table, tree_bytes: float = 
     sends one message to each destination; null where the root does not know all of them. `root_knows`:
     whether interest travels from the lowest consumer to the root; a network where it does not costs little,
     and delivers nothing from there. Null for static bridges, which know nothing and send everything
-    everywhere. `tree_bytes`: mean size of this tree's advisories.
+    everywhere. `sizes`: mean size of this tree's advisories by kind and operation. Bytes are null where
+    nobody has measured what an advisory takes.
     """
     wanted = query(
-        """select number, sharing, count(*) as nodes,
+        """select number, kind, sharing, count(*) as nodes,
             case when sharing is null then sum(weight) else max(weight) end::bigint as weight
-        from interests join nodes using (node) group by number, sharing""",
+        from interests join nodes using (node) group by number, kind, sharing""",
         interests=interests,
         nodes=tree.nodes,
     )
-    numbers = _numbers(tree, wanted)
-    costs = _each_again(tree, wanted, per_consumer) | _shared(tree, numbers)
-    sizes = BYTES | {TREE: tree_bytes}
+    by_kind = _by_kind(tree, wanted)
+    lowest = max((numbers.lowest for numbers in by_kind.values()), default=0)
+    destinations = sum(numbers.destinations for numbers in by_kind.values())
+    lines = sum(numbers.lines for numbers in by_kind.values())
+    shared = {kind: _shared(tree, kind, numbers) for kind, numbers in by_kind.items()}
+    costs = _each_again(tree, wanted, per_consumer)
+    for scheme in next(iter(shared.values()), {}):
+        costs[scheme] = _both(sum(told[scheme] for told in shared.values()))
     found = []
     for scheme, (added, closed) in sorted(costs.items()):
-        size = next((value for name, value in sizes.items() if scheme.startswith(name)), None)
-        knows = _root_knows(scheme, numbers.lowest)
-        crossed = numbers.destinations * (len(tree.places) - 1) if scheme == STATIC else numbers.lines
-        sent = (None, None) if size is None else (added * size, closed * size)
+        knows = _root_knows(scheme, lowest)
+        crossed = destinations * (len(tree.places) - 1) if scheme == STATIC else lines
+        sent = _sent(scheme, added, {kind: told.get(scheme, 0) for kind, told in shared.items()}, sizes or {})
         data = crossed if knows or scheme == STATIC else None
         found.append((scheme, added, closed, added, *sent, data, knows))
     return Table.from_arrays(
@@ -164,19 +174,47 @@ def _each_again(tree: Tree, wanted: Table, per_consumer: Table) -> dict[str, tup
     return {row["scheme"]: (row["added"], row["closed"]) for row in rows(found)}
 
 
-def _shared(tree: Tree, numbers: _Numbers) -> dict[str, tuple[int, int]]:
-    """The same of those schemes in which a second reader of a destination costs less than the first.
+def _by_kind(tree: Tree, wanted: Table) -> "dict[str, _Numbers]":
+    """A destination has one kind, so that costs are sums over these."""
+    kinds = query("select distinct kind from wanted order by kind", wanted=wanted).column(0).to_pylist()
+    of_kind = "select * exclude (kind) from wanted where kind = $kind"
+    return {kind: _numbers(tree, query(of_kind, wanted=wanted, kind=kind)) for kind in kinds}
+
+
+def _both(count: int) -> tuple[int, int]:
+    return count, count
+
+
+def _sent(
+    scheme: str, added: int, of_kind: Mapping[str, int], sizes: Sizes
+) -> tuple[float | None, float | None]:
+    """Bytes when all come, and when all go. Of others only a coming was measured."""
+    if scheme.startswith(TREE):
+        come, go = (
+            sum(count * sizes.get((kind, op), BYTES[TREE]) for kind, count in of_kind.items())
+            for op in ("add", "remove")
+        )
+        return float(come), float(go)
+    size = next((value for name, value in BYTES.items() if scheme.startswith(name)), None)
+    return None if size is None else added * size, 0.0 if scheme == STATIC else None
+
+
+def _shared(tree: Tree, kind: str, numbers: _Numbers) -> dict[str, int]:
+    """Advisories of one kind, when all come or when all go, of those schemes in which a second reader of a
+    destination costs less than the first.
 
     This tree: up, once for each place with a reader at or below it; down, all below the topmost readers. Leaf
     nodes: once for each line and direction behind which somebody reads, on the other side than the one told.
     """
-    costs = {
+    down = numbers.told + numbers.told_up + numbers.told_beside + numbers.told_down
+    up = numbers.upward + numbers.told_up + numbers.told_beside
+    return {
         ONE_WAY: numbers.depth + numbers.ups,
-        TREE: numbers.told + numbers.told_up + numbers.told_beside + numbers.told_down,
-        UPWARD: numbers.upward + numbers.told_up + numbers.told_beside,
+        TREE: down,
+        TOPICS: down if kind == "topic" else up,
+        UPWARD: up,
         LEAF_NODES: (len(tree.places) - 1) * numbers.destinations + numbers.ups - numbers.behind,
     }
-    return {scheme: (cost, cost) for scheme, cost in costs.items()}
 
 
 def _numbers(tree: Tree, wanted: Table) -> _Numbers:

@@ -12,6 +12,7 @@ SCHEMES: Final = (
     "tree",
     "federation, one way",
     "leaf nodes, isolated",
+    "connectors, filtered by hand",
     "connectors, TTL 2",
     "federation, both ways, max-hops 2",
     "connectors, TTL 3",
@@ -41,6 +42,7 @@ def one_consumer(regions: int, a_region: int) -> dict[str, tuple[int, int]]:
         "full mesh": others,
     }
     found = {scheme: (count, count) for scheme, count in same.items()}
+    found["connectors, filtered by hand"] = 2, 4
     found |= {f"connectors, TTL {ttl}": connectors(ttl) for ttl in (2, 3, 4)}
     return {scheme: found[scheme] for scheme in SCHEMES}
 

@@ -219,6 +219,19 @@ _WASTE: Final[tuple[tuple[str, str, dict[str, str]], ...]] = (
         },
     ),
     (
+        "repeated_adds",
+        "The same add, again and again",
+        {
+            "node": "node",
+            "peer": "told by",
+            "kind": "kind",
+            "destination": "destination",
+            "origin": "consumer at",
+            "adds": "adds",
+            "again": "for nothing",
+        },
+    ),
+    (
         "links",
         "Links that went down",
         {

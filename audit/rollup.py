@@ -38,6 +38,10 @@ _FLAGS: Final = ("rooted", "restored", "old", "newer", "timed", "named")
 _PLACES: Final = ("node", "peer", "origin")
 _OPEN: Final = ("kind", "direction")
 """Of these, what is not known is kept: of others the row cannot be used."""
+NUMBERS: Final = (
+    "numbered",
+    *(f"{column}_{end}" for column in ("seq", "series", "of_tree") for end in ("least", "most")),
+)
 KEYS: Final = ("event", "op", "kind", "direction", *_PLACES, "rooted", "restored", "clock", "hour")
 
 
@@ -53,12 +57,13 @@ def timed(time: Column | None = None) -> Column:
 
 
 def rollup(events: DataFrame, *more: str) -> DataFrame:
-    """(`KEYS`, at_node, schema, `more`, rows, bytes, newer, first, last) of events as `schema.EVENTS` has
-    them. `at_node`: the hash of the node.
+    """(`KEYS`, at_node, schema, `more`, rows, bytes, newer, first, last, `NUMBERS`) of events as
+    `schema.EVENTS` has them. `at_node`: the hash of the node.
 
     `rooted`: the node wrote them as a root. `restored`: told by a resync. `schema`: 0 where there is none,
     and of a newer one the next after `NEWEST`. `newer`: rows of a newer schema. `hour` is there also where
-    the clock cannot be true. `first`, `last`: null where `at` is no time.
+    the clock cannot be true. `first`, `last`: null where `at` is no time. `NUMBERS`: how many rows have a
+    number, its least and most; the least and most series; and of the hashes of the trees' names.
     """
     time = F.when(timed(), F.col("at"))
     keyed = events.select(
@@ -68,12 +73,21 @@ def rollup(events: DataFrame, *more: str) -> DataFrame:
         *more,
         time.alias("time"),
         "bytes",
+        "series",
+        "seq",
+        F.when(F.col("tree").isNotNull(), F.xxhash64("tree")).alias("of_tree"),
     )
     sums = keyed.groupBy("sort", *_OPEN, *_PLACES, *more).agg(
         F.count(F.lit(1)).alias("rows"),
         F.coalesce(F.sum("bytes"), F.lit(0)).alias("bytes"),
         F.min("time").alias("first"),
         F.max("time").alias("last"),
+        F.count("seq").alias("numbered"),
+        *(
+            least_or_most(column).alias(f"{column}_{name}")
+            for column in ("seq", "series", "of_tree")
+            for name, least_or_most in (("least", F.min), ("most", F.max))
+        ),
     )
     return _told_apart(sums, *more)
 
@@ -120,7 +134,7 @@ def _told_apart(sums: DataFrame, *more: str) -> DataFrame:
         "newer": F.when(flags["newer"], F.col("rows")).otherwise(0),
         "at_node": F.xxhash64("node"),
     }
-    names = (*KEYS, "at_node", "schema", *more, "rows", "bytes", "newer", "first", "last")
+    names = (*KEYS, "at_node", "schema", *more, "rows", "bytes", "newer", "first", "last", *NUMBERS)
     return rest.select(*(found[name].alias(name) if name in found else F.col(name) for name in names))
 
 
@@ -129,7 +143,7 @@ def merged(rolled: Table) -> Table:
     return query(
         """select event, op, kind, direction, node, at_node, peer, origin, rooted, restored, clock, hour,
             schema, sum("rows") as "rows", sum(bytes) as bytes, sum(newer) as newer, min(first) as first,
-            max(last) as last
+            max(last) as last, sum(numbered) as numbered, min(columns('.*_least')), max(columns('.*_most'))
         from rolled group by all""",
         rolled=rolled,
     )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as arrow
 from pyarrow import Table
 
-from audit import capacity, population, scope, spillage, volume, waste, whatif
+from audit import capacity, offsets, population, scope, spillage, volume, waste, whatif
 from audit.accounts import COUNTS, FILES, totals
 from audit.deployment import Tree, load_tree
 from audit.findings import find, total
@@ -30,21 +30,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What to audit. `rules`: a population for what-if, (role, 'own' or a group's name, count), instead of
-    the consumers in the logs. `usage`, `figures`: tables that the advisory log cannot hold (see
+    """What to audit. `rules`: a population for what-if, (role, 'own' or a group's name, count, kind), instead
+    of the consumers in the logs. `usage`, `figures`: tables that the advisory log cannot hold (see
     docs/audit.md). `source`: the broker that wrote the logs, if that was none of ours.
-    `every_event`: each coming and going of a consumer gets its row, also of a large log."""
+    `every_event`: each coming and going of a consumer gets its row, also of a large log. `tree`: the one to
+    audit; '' = that of most sites."""
 
     logs: Sequence[str]
     deployment: str
     out: Path
     ttls: Sequence[int] = whatif.TTLS
-    rules: Sequence[tuple[str, str, int]] = ()
+    rules: Sequence[tuple[str, str, int, str]] = ()
     usage: str = ""
     figures: str = ""
     limits: Mapping[str, float] = field(default_factory=dict)
     source: str = ""
     every_event: bool = False
+    tree: str = ""
 
 
 def plan(request: Request, tree: Tree) -> dict[str, Any]:
@@ -61,9 +63,11 @@ def plan(request: Request, tree: Tree) -> dict[str, Any]:
 def audit(spark: "SparkSession", request: Request, tree: Tree | None = None) -> dict[str, Any]:
     """Audit logs. Returns a summary; everything else is in `request.out`. Raises `UsageError` for wrong
     input. `tree`: of the table of sites, if it has been read already."""
-    from audit import given
+    from audit import given, holes
     from audit.listing import list_all
     from audit.passes import Passes
+    from audit.reading import read
+    from audit.trees import told_apart
 
     began = time.monotonic()
     tree = tree or load_tree(request.deployment, given.far(spark))
@@ -71,19 +75,25 @@ def audit(spark: "SparkSession", request: Request, tree: Tree | None = None) -> 
         return plan(request, tree)
     output, listing = Output(request.out), list_all(spark, list(request.logs))
     usage, figures = given.usage(spark, listing, request.usage), given.figures(spark, request.figures)
-    passes = Passes(spark, listing, request.source)
-    intake = passes.intake
+    intake, trees = told_apart(read(spark, listing, request.source), tree.nodes, request.tree)
+    passes = Passes(spark, intake)
+    output.write("trees", trees)
     output.write("files", query("from files order by fault is null, file", files=intake.files))
     output.write("intake", totals(intake.files))
-    output.write("clocks", query("from clocks order by node", clocks=intake.clocks))
+    output.write("logs", holes.logs(intake.rolled))
+    output.write("holes", query("from holes order by node, series, first", holes=passes.holes()))
     _nodes(output, tree)
     output.write("silent", waste.silent(intake.rolled, tree.nodes))
+    off = output.write("clocks", _clocks(passes, tree))
     if len(intake.rolled):
         _volume(output, intake.rolled, tree)
         _spillage(output, passes, tree)
         _waste(output, passes, tree)
         told = passes.told()
-        consumers = _consumers(output, passes, tree, told, every_event=request.every_event)
+        again = waste.told_again(told, intake.rolled)
+        if len(again):
+            output.write("repeated_adds", waste.repeated_adds(passes.told_again(again), intake.rolled))
+        consumers = _consumers(output, passes, tree, told, off, every_event=request.every_event)
         if usage is not None:
             output.write("unused_routes", waste.unused_routes(passes.held_routes(), usage))
         held = _figures(passes, told)
@@ -101,6 +111,14 @@ def _nodes(output: Output, tree: Tree) -> None:
     output.write(
         "nodes", query("select * exclude (number) from nodes order by depth, node", nodes=tree.nodes)
     )
+
+
+def _clocks(passes: "Passes", tree: Tree) -> Table:
+    """The clocks that are wrong; where no consumer came, none can be compared with the root's."""
+    rolled, root = passes.intake.rolled, tree.roots[0]
+    came = query("select 1 from rolled where event = 'consumer' limit 1", rolled=rolled)
+    off = offsets.offsets(passes.delays(root), root) if len(came) else offsets.NONE
+    return offsets.with_offsets(passes.intake.clocks, off)
 
 
 def _volume(output: Output, rolled: Table, tree: Tree) -> None:
@@ -129,11 +147,14 @@ def _waste(output: Output, passes: "Passes", tree: Tree) -> None:
     output.write("strangers", waste.strangers(rolled, tree.nodes))
 
 
-def _consumers(output: Output, passes: "Passes", tree: Tree, told: Table, *, every_event: bool) -> Table:
+def _consumers(
+    output: Output, passes: "Passes", tree: Tree, told: Table, clocks: Table, *, every_event: bool
+) -> Table:
     """Returns every consumer that the logs name, whether or not it is still there."""
     one_in = 1 if every_event else passes.one_in
     caused = output.write("consumer_events", passes.consumer_events(tree.roots, one_in))
-    output.write("knowing", volume.knowing(caused, tree.nodes, one_in))
+    off = query("select node from clocks where off_s is not null", clocks=clocks)
+    output.write("knowing", volume.knowing(caused, tree.nodes, off, tree.roots[0], one_in))
     hours = passes.consumer_hours()
     output.write("flapping_consumers", waste.flapping_consumers(hours))
     return output.write("consumers", volume.consumers(hours, told))
@@ -153,18 +174,18 @@ def _what_if(output: Output, tree: Tree, consumers: Table, request: Request) -> 
         wanted = population.interests_by_role(tree, request.rules)
     else:
         wanted = population.interests(consumers)
-    ours = [
-        row for row in output.tables["volume_by_kind"] if row["kind"] in ("queue", "topic") and row["bytes"]
-    ]
-    count = total(ours, "advisories")
-    mean = total(ours, "bytes") / count if count else whatif.BYTES[whatif.TREE]
-    output.write("what_if", population.cost(tree, wanted, costs, mean))
+    sizes = {
+        (row["kind"], row["op"]): row["bytes"] / row["advisories"]
+        for row in output.tables["volume_by_kind"]
+        if row["kind"] in ("queue", "topic") and row["bytes"]
+    }
+    output.write("what_if", population.cost(tree, wanted, costs, sizes))
     output.write("domain_routes", whatif.domain_routes(tree))
 
 
 def _finish(output: Output, tree: Tree, ignored: int, request: Request, seconds: float) -> dict[str, Any]:
     tables = output.tables
-    verdict = judge(tables, tree.members)
+    verdict = judge(tables, tree.members, named=bool(request.tree))
     found, taken = find(tables), tables["intake"][0]
     verdicts = ("needed", "spilled", "moved", "unknown", "domain")
     summary = {

@@ -1,4 +1,4 @@
-"""The schemas of what comes in. The advisory log's is the contract of docs/advisory-log.md, schema 1."""
+"""The schemas of what comes in. The advisory log's is the contract of docs/advisory-log.md, schema 2."""
 
 from typing import Final
 
@@ -15,7 +15,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-NEWEST: Final = 1
+NEWEST: Final = 2
 """The newest `schema` that this audit knows. A newer one has more columns; those known keep their meaning."""
 
 _TYPES: Final = {
@@ -48,9 +48,9 @@ def arrow_schema(structure: StructType) -> arrow.Schema:
 LOG: Final = structure(
     "event string, at timestamp, tree string, node string, role string, depth int, region string, op string,"
     " kind string, destination string, peer string, direction string, cause string, origin string,"
-    " bytes long, schema int"
+    " bytes long, schema int, series long, seq long"
 )
-"""One row an event, as nodes and the simulation write it."""
+"""One row an event, as nodes and the simulation write it; logs of schema 1 have no `series` and `seq`."""
 
 
 COMPARED: Final = tuple(name for name in LOG.names if name not in ("tree", "region", "depth"))

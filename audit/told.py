@@ -12,6 +12,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from audit.rollup import RESYNC, hour_of
+from audit.waste import AGAIN
 
 CONSUMER_KINDS: Final = ("queue", "topic")
 
@@ -46,11 +47,30 @@ def told(events: DataFrame) -> DataFrame:
 
 def reduced(told: DataFrame) -> DataFrame:
     """The sums of `told` once more, where they are too many: by consumer, and the routes of which adds less
-    removes do not come to what was said last. The same follows of these as of all."""
+    removes do not come to what was said last, and those that were told `AGAIN`. The same follows of these as
+    of all."""
     costs = told.groupBy("consumer").agg(*(F.sum(name).alias(name) for name in ("added", "closed", "bytes")))
     ends = told.groupBy("at_node", "route").agg(F.sum("step").alias("step"), F.max("said").alias("said"))
     drifting = ends.where(F.col("step") != F.pmod("said", F.lit(2))).dropDuplicates(["at_node"])
-    return costs.unionByName(drifting, allowMissingColumns=True).select(*told.columns)
+    again = told.where(F.col("added") - F.col("closed") > AGAIN).dropDuplicates(["at_node"])
+    again = again.select("at_node", "added", "closed")
+    some = costs.unionByName(drifting, allowMissingColumns=True)
+    return some.unionByName(again, allowMissingColumns=True).select(*told.columns)
+
+
+def again(events: DataFrame, nodes: DataFrame) -> DataFrame:
+    """(node, peer, kind, destination, origin, added, closed, first, last): consumers that a peer of some
+    nodes told again and again."""
+    caused = F.col("cause").isNotNull() & (F.col("cause") != RESYNC)
+    rows = events.where((F.col("event") == "advisory") & of_routes() & caused)
+    few = rows.join(F.broadcast(nodes), "node", "left_semi")
+    sums = few.groupBy("node", "peer", "kind", "destination", "origin").agg(
+        F.count_if(F.col("op") == "add").alias("added"),
+        F.count_if(F.col("op") == "remove").alias("closed"),
+        F.min("at").alias("first"),
+        F.max("at").alias("last"),
+    )
+    return sums.where(F.col("added") - F.col("closed") > AGAIN)
 
 
 def consumer_hours(events: DataFrame) -> DataFrame:

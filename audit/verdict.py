@@ -2,7 +2,9 @@
 
 Law: what was not judged is told beside what was. `whole` is what `--strict` asks for: every advisory of a
 consumer was judged, and nothing that was read went unused but what is there twice and the last line of a file
-that is being written. A node without a log is told and is no failure: a store may be off for a day.
+that is being written, no row is missing between two others, all rows are of one tree, or of the one that was
+named, and there is a log of every node of which a neighbour heard. A node without a log of which nobody heard
+is told and is no failure: a store may be off for a day.
 """
 
 from collections.abc import Mapping
@@ -18,7 +20,9 @@ _LOST: Final = tuple(name for name in UNUSED if name != "half")
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """`unknown`: consumers' advisories that cannot be judged. `lost`: lines that were not used; `cut`: files
-    that could not be read to their end. `silent`: nodes of which nothing was read, of `nodes`."""
+    that could not be read to their end. `missing`: rows that are in no file, by their numbers. `foreign`:
+    rows of other trees, where none was named. `heard`: nodes of which neighbours heard, and nothing was read;
+    `silent`: all of which nothing was read, of `nodes`."""
 
     needed: int
     spilled: int
@@ -26,6 +30,9 @@ class Verdict:
     unknown: int
     lost: int
     cut: int
+    missing: int
+    foreign: int
+    heard: int
     silent: int
     nodes: int
 
@@ -35,7 +42,13 @@ class Verdict:
 
     @property
     def whole(self) -> bool:
-        return bool(self.judged) and not (self.unknown or self.lost or self.cut)
+        wanting = (self.unknown, self.lost, self.cut, self.missing, self.foreign, self.heard)
+        return bool(self.judged) and not any(wanting)
+
+    @property
+    def share(self) -> float:
+        """Of all nodes those of which there is a log."""
+        return 1 - self.silent / self.nodes
 
     @property
     def kind(self) -> str:
@@ -55,7 +68,10 @@ class Verdict:
             (self.unknown, f"{counted(self.unknown, 'advisory')} of consumers could not be judged"),
             (self.lost, f"{counted(self.lost, 'line')} could not be used"),
             (self.cut, f"{counted(self.cut, 'file')} could not be read to the end"),
+            (self.missing, f"{counted(self.missing, 'row')} that nodes numbered are in no file"),
+            (self.foreign, f"{counted(self.foreign, 'row')} of other trees lie in the folder"),
             (self.silent, f"of {self.silent:,} of {counted(self.nodes, 'node')} there is no log"),
+            (self.heard, f"neighbours heard of {self.heard:,} of these"),
         )
         return [text for count, text in told if count]
 
@@ -65,17 +81,30 @@ class Verdict:
             "not_judged": self.unknown,
             "lines_lost": self.lost,
             "files_cut": self.cut,
+            "rows_missing": self.missing,
+            "rows_of_other_trees": self.foreign,
             "nodes_without_log": self.silent,
+            "nodes_up_without_log": self.heard,
+            "share_of_nodes": round(self.share, 6),
             "whole": self.whole,
         }
 
 
-def judge(tables: Tables, nodes: int) -> Verdict:
-    """From the small tables of an audit."""
+def judge(tables: Tables, nodes: int, *, named: bool = False) -> Verdict:
+    """From the small tables of an audit. `named`: the operator said which tree it is of."""
     sums = {
         name: total(tables["spillage"], "advisories", verdict=name)
         for name in ("needed", "spilled", "moved", "unknown")
     }
     cut = [row for row in tables["files"] if row["fault"] and not row["fault"].startswith(TWIN)]
     lost = sum(total(tables["intake"], name) for name in _LOST)
-    return Verdict(**sums, lost=lost, cut=len(cut), silent=len(tables["silent"]), nodes=nodes)
+    return Verdict(
+        **sums,
+        lost=lost,
+        cut=len(cut),
+        missing=total(tables["holes"], "missing"),
+        foreign=0 if named else total(tables["trees"], "rows", audited=False),
+        heard=sum(row["heard"] is not None for row in tables["silent"]),
+        silent=len(tables["silent"]),
+        nodes=nodes,
+    )

@@ -65,22 +65,28 @@ def consumers(hours: Table, told: Table) -> Table:
     )
 
 
-def knowing(consumer_events: Table, nodes: Table, one_in: int = 1) -> Table:
+def knowing(consumer_events: Table, nodes: Table, off: Table, root: str, one_in: int = 1) -> Table:
     """By role of the consumer's node and operation: how many heard, and how long until the root knew.
 
     (role, depth, op, events, advisories, nodes_mean, nodes_most, root_p50_s, root_p99_s, clocks_differ,
-    one_in). `clocks_differ`: events that the root seems to have known before they happened; left out of the
-    times. `one_in`: of how many events these are one each.
+    one_in). `clocks_differ`: events that the root seems to have known before they happened, or of which its
+    clock, or the consumer's, is `off` (`offsets.offsets`); left out of the times. `one_in`: of how many
+    events these are one each.
     """
     return query(
-        """select role, depth, op, count(*) as events, sum(advisories) as advisories,
+        """with judged as (
+            select *, root_knew_after_s < 0 or node in (select node from off)
+                or $root in (select node from off) as differ from events)
+        select role, depth, op, count(*) as events, sum(advisories) as advisories,
             avg(nodes) as nodes_mean, max(nodes) as nodes_most,
-            quantile_disc(root_knew_after_s, 0.5) filter (root_knew_after_s >= 0) as root_p50_s,
-            quantile_disc(root_knew_after_s, 0.99) filter (root_knew_after_s >= 0) as root_p99_s,
-            count(*) filter (root_knew_after_s < 0) as clocks_differ, $one_in::int as one_in
-        from events left join (select node, role, depth from sites) using (node)
+            quantile_disc(root_knew_after_s, 0.5) filter (not differ) as root_p50_s,
+            quantile_disc(root_knew_after_s, 0.99) filter (not differ) as root_p99_s,
+            count(root_knew_after_s) filter (differ) as clocks_differ, $one_in::int as one_in
+        from judged left join (select node, role, depth from sites) using (node)
         group by role, depth, op order by depth, role, op""",
         events=consumer_events,
         sites=nodes,
+        off=off,
+        root=root,
         one_in=one_in,
     )

@@ -12,6 +12,8 @@ FLAPS: Final = 3
 STORM_FACTOR: Final = 10.0
 STORM_LEAST: Final = 100
 """A storm: an hour with so many times a node's own median, and at least so many advisories."""
+AGAIN: Final = 3
+"""Adds of one consumer on one link that said nothing new, from which they are told."""
 ENDING_S: Final = 600
 """Seconds after the loss of its parent within which a node that stops was not cut off."""
 
@@ -151,6 +153,37 @@ change the child has `held` links with nodes of `parent`; one that is first seen
 before."""
 
 
+def told_again(told: Table, rolled: Table) -> Table:
+    """(node) that were told of some consumer more often than that it had gone. `told`: by `told.told`."""
+    return query(
+        """select distinct node from rolled
+        where at_node in (select at_node from told where added - closed > $again)""",
+        told=told,
+        rolled=rolled,
+        again=AGAIN,
+    )
+
+
+def repeated_adds(again: Table, rolled: Table) -> Table:
+    """Adds that said nothing new: (node, peer, kind, destination, origin, adds, removes, again, first, last).
+
+    `again`: by `told.again`. Law: between two adds of a consumer on a link stands its remove, or the link
+    came up anew, since what has gone meanwhile is not told then. `again` is how many adds are neither.
+    """
+    return query(
+        """with ups as (
+            select node, peer, sum("rows") as ups from rolled where event = 'link' and op = 'up'
+            group by node, peer)
+        select node, peer, kind, destination, origin, added as adds, closed as removes,
+            (added - closed - 1 - coalesce(ups, 0))::bigint as again, first, last
+        from told left join ups using (node, peer) where again >= $least
+        order by again desc, node, peer, kind, destination, origin""",
+        told=again,
+        rolled=rolled,
+        least=AGAIN,
+    )
+
+
 def unused_routes(routes: Table, usage: Table) -> Table:
     """Routes held that no message used, by node: (node, held, unused, share, examples).
 
@@ -191,9 +224,14 @@ def strangers(rolled: Table, nodes: Table) -> Table:
 
 
 def silent(rolled: Table, nodes: Table) -> Table:
-    """Nodes of the deployment of which no log was read: (node, region, role)."""
+    """Nodes of the deployment of which no log was read: (node, region, role, heard). `heard`: when a
+    neighbour last heard of it; null = never, as of a store that is off."""
     return query(
-        "select node, region, role from nodes anti join rolled using (node) order by node",
+        """with heard as (
+            select peer as node, max(last) as heard from rolled
+            where event = 'advisory' or (event = 'link' and op = 'up') group by peer)
+        select node, region, role, heard from nodes anti join rolled using (node)
+        left join heard using (node) order by heard is null, node""",
         rolled=rolled,
         nodes=nodes,
     )

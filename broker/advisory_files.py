@@ -9,6 +9,8 @@ import gzip
 import os
 import re
 import threading
+import zlib
+from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -105,6 +107,15 @@ class LogFiles:
                 path = self._directory / f"{self._node}.advisories-{number:06d}.jsonl{ending}"
                 path.unlink(missing_ok=True)
 
+    def last_line(self) -> bytes:
+        """The line that was written last; nothing where there is none, or it cannot be read."""
+        try:
+            finished = finished_files(self._directory, self._node)
+            newest = [finished[number] for number in sorted(finished)[-1:]]
+            return next(filter(None, map(_last_line, [self.path, *newest])), b"")
+        except (OSError, EOFError, zlib.error):
+            return b""
+
     def close_file(self) -> None:
         if self._descriptor >= 0:
             os.close(self._descriptor)
@@ -185,6 +196,14 @@ def log_files(directory: Path) -> Iterator[tuple[str, int, Path]]:
         match = _NAME.fullmatch(path.name)
         if match is not None and not path.name.startswith("."):
             yield match["node"], int(match["number"] or 0), path
+
+
+def _last_line(path: Path) -> bytes:
+    """Of what is packed all is read, which happens only where a node ended just after it began a new file."""
+    with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+        if path.suffix != ".gz":
+            file.seek(max(file.seek(0, os.SEEK_END) - _CHUNK, 0))
+        return deque(file, maxlen=1).pop() if file.peek(1) else b""
 
 
 def _cut_torn_line(path: Path) -> None:

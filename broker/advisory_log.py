@@ -6,6 +6,9 @@ line of JSON a row, all columns in every row, null where a column does not apply
 Law: the log never stops a node. What cannot be written, on a full disk say, is dropped and counted. Rows
 are gathered in memory and written when the loop's turn ends, or at `flush`; never synced, since a lost tail
 costs an audit little. A line that a crash cut is removed at the next start.
+
+Law: each row has a number, one more than the row before, across files and starts. A row that was dropped had
+one too: so an audit sees each hole.
 """
 
 import asyncio
@@ -25,7 +28,7 @@ from sapwood.protocol.errors import SapwoodError
 from treeconnector.frames import Advice
 
 _log = logging.getLogger("sapwood.advisories")
-SCHEMA: Final = 1
+SCHEMA: Final = 2
 DEFAULT_MAX_BYTES: Final = 16 * 1024 * 1024
 DEFAULT_MAX_FILES: Final = 10
 _BUFFER_BYTES: Final = 256 * 1024
@@ -54,6 +57,8 @@ class LogRow(msgspec.Struct, frozen=True, kw_only=True):
     origin: str | None = None
     bytes: int | None = None
     schema: int = SCHEMA
+    series: int | None = None
+    seq: int | None = None
 
 
 _encoder = msgspec.json.Encoder()
@@ -96,10 +101,21 @@ class AdvisoryLog:
         self._rows = 0
         self._scheduled = False
         self._closed = False
+        self._series, self._seq = self._last_number()
         self.written = 0
         self.dropped = 0
         self._said = ""
         self._say()
+
+    def _last_number(self) -> tuple[int, int]:
+        """Where the numbers go on; a log without any begins a series, which is named by the time."""
+        try:
+            row = _decoder.decode(self._files.last_line())
+        except (msgspec.DecodeError, ValueError, RecursionError):
+            row = None
+        if row is None or row.series is None or row.seq is None:
+            return int(self._clock()), 0
+        return row.series, row.seq
 
     def __repr__(self) -> str:
         return f"<AdvisoryLog {self._files.path} written={self.written} dropped={self.dropped}>"
@@ -170,6 +186,7 @@ class AdvisoryLog:
         origin: str | None = None,
         size: int | None = None,
     ) -> None:
+        self._seq += 1
         row = LogRow(
             event=event,
             at=at or iso_time(self._clock()),
@@ -186,6 +203,8 @@ class AdvisoryLog:
             cause=cause,
             origin=origin,
             bytes=size,
+            series=self._series,
+            seq=self._seq,
         )
         self._append(row)
 

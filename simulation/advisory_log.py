@@ -1,7 +1,8 @@
 """The advisory log of simulated nodes: the contract's columns as Parquet, by tree, date and region.
 
 Law: the same seed gives the same bytes. Rows of one moment at one node come in an order of their own,
-whatever order the core found them in; so a file is written only up to a moment that is over.
+whatever order the core found them in; so a file is written only up to a moment that is over, and rows get
+their numbers as they are written.
 
 Wrinkle: `tree` and `region` stand in the path, not in the files, as everything that reads partitioned Parquet
 expects; the root's region, which is none, is the folder that they read as null.
@@ -21,7 +22,7 @@ from sapwood.protocol.destinations import Destination
 from sapwood.protocol.errors import SapwoodError
 from treeconnector.frames import Advice
 
-SCHEMA: Final = 1
+SCHEMA: Final = 2
 NO_REGION: Final = "__HIVE_DEFAULT_PARTITION__"
 _AT_ONCE: Final = 100_000
 _MOST: Final = 1_000_000
@@ -48,6 +49,8 @@ class Row(NamedTuple):
     origin: str | None = None
     bytes: int | None = None
     schema: int = SCHEMA
+    series: int | None = None
+    seq: int | None = None
 
 
 COLUMNS: Final = Row._fields
@@ -154,6 +157,7 @@ class ParquetLog:
         self._waiting: dict[tuple[str, int, str | None], list[Row]] = {}
         self._writers: dict[tuple[str, int, str | None], Any] = {}
         self._count = 0
+        self._numbers: dict[str, tuple[int, int]] = {}
         self.written = 0
 
     def __repr__(self) -> str:
@@ -181,10 +185,16 @@ class ParquetLog:
         if not ready:
             return
         self.written += len(ready)
-        columns = dict(zip(COLUMNS, zip(*ready, strict=True), strict=True))
+        columns = dict(zip(COLUMNS, zip(*map(self._numbered, ready), strict=True), strict=True))
         arrays = [self._arrow.array(columns[field.name], field.type) for field in self._schema]
         table = self._arrow.Table.from_arrays(arrays, schema=self._schema)
         self._writer(place).write_table(table)
+
+    def _numbered(self, row: Row) -> Row:
+        """With the number after that of its node's last row; a node's series is named by the first second."""
+        series, seq = self._numbers.get(row.node, (row.at // 1_000_000, 0))
+        self._numbers[row.node] = series, seq + 1
+        return row._replace(series=series, seq=seq + 1)
 
     def _writer(self, place: tuple[str, int, str | None]) -> Any:
         if place not in self._writers:
@@ -227,6 +237,8 @@ def _schema(arrow: Any) -> Any:
         "depth": arrow.int32(),
         "bytes": arrow.int64(),
         "schema": arrow.int32(),
+        "series": arrow.int64(),
+        "seq": arrow.int64(),
     }
     return arrow.schema(
         [(name, types.get(name, arrow.string())) for name in COLUMNS if name not in ("tree", "region")]

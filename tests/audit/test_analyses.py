@@ -9,7 +9,7 @@ import pytest
 from audit_tables import events, rows, summed, table, tree_of
 from pyarrow import Table, parquet
 
-from audit import capacity, causes, scope, volume, waste
+from audit import capacity, causes, offsets, scope, volume, waste
 from audit import told as routes
 from audit.deployment import Tree
 from audit.errors import UsageError
@@ -101,7 +101,7 @@ def test_each_event_tells_how_many_heard_and_when_the_root_knew(log: "DataFrame"
     assert found["york:1"] == (2, 2, 60, 3.0)
     assert found["bath:1"] == (1, 1, 30, -60.0)
     assert found["y0add"] == (0, 0, 0, None)
-    knowing = {each.op: each for each in rows(volume.knowing(caused, demo_tree.nodes))}
+    knowing = {each.op: each for each in rows(volume.knowing(caused, demo_tree.nodes, offsets.NONE, "hq"))}
     assert (knowing["add"].events, knowing["add"].clocks_differ, knowing["add"].root_p50_s) == (6, 1, 3.0)
 
 

@@ -231,7 +231,13 @@ def test_a_role_that_no_site_has_is_named(tmp_path: Path, capsys: pytest.Capture
     assert "no site has the role 'shop': expected one of branch, leaf, root" in capsys.readouterr().err
 
 
-JUDGED = {"judged": 5, "not_judged": 0, "lines_lost": 0, "files_cut": 0, "whole": True}
+JUDGED = {
+    **dict.fromkeys(("not_judged", "lines_lost", "files_cut", "rows_missing", "rows_of_other_trees"), 0),
+    "judged": 5,
+    "nodes_up_without_log": 0,
+    "share_of_nodes": 1.0,
+    "whole": True,
+}
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,8 @@ EVIL = "<script>alert(1)</script>"
 NAMES = (
     "files intake clocks nodes volume_by_hour volume_by_hour_level volume_by_kind volume_by_region spillage"
     " spillage_reasons spillage_regions spilled advise_down strange_links storms flapping_consumers"
-    " links resyncs cut_off strangers silent what_if what_if_one scope_cost capacity consumers knowing"
+    " links resyncs cut_off strangers silent trees holes repeated_adds what_if what_if_one scope_cost"
+    " capacity consumers knowing"
 )
 VERDICTS = {"needed": 90, "spilled": 10, "moved": 0, "unknown": 0, "domain": 5}
 
@@ -53,7 +54,8 @@ REASON = {
     "bytes": 300,
 }
 STORM = {"node": "hq", "hour": HOUR, "advisories": 9000, "baseline": 3.0, "times": 3000.0}
-SILENT = {"node": "york", "region": "north", "role": "leaf"}
+SILENT = {"node": "york", "region": "north", "role": "leaf", "heard": None}
+HOLE = {"node": "york", "first": 7, "last": 9, "missing": 3, "after": "file:/log"}
 REGION = {"origin_region": "north", "region": "south", "advisories": 10, "bytes": 300}
 SUMMARY = {
     "plan": False,
@@ -145,7 +147,7 @@ def test_there_are_ten_findings_at_most() -> None:
         storms=[STORM] * 5,
         silent=[SILENT],
         strangers=[SILENT],
-        clocks=[SILENT],
+        clocks=[SILENT | {"unset": 1, "ahead": 0, "backwards": 0, "off_s": None}],
         resyncs=[{"node": "hq", "peer": "north", "advisories": 5}],
         cut_off=[{"node": "n", "below": 3, "since": HOUR}] * 5,
         capacity=[{"node": "n", "figure": "links", "limit": 9.0, "days_left": 3.0}] * 5,
@@ -172,6 +174,8 @@ UNKNOWN = {"verdict": "unknown", "kind": "queue", "direction": "up", "advisories
     [
         ({}, "0 advisories spilled, of 90 judged", ""),
         ({"silent": [SILENT]}, "0 advisories spilled, of 90 judged", ""),
+        ({"silent": [SILENT | {"heard": HOUR}]}, "0 spilled of 90 judged, but not everything was", "unsure"),
+        ({"holes": [HOLE]}, "0 spilled of 90 judged, but not everything was", "unsure"),
         ({"spillage": [*spillage(0), UNKNOWN]}, "0 spilled of 90 judged, but not everything was", "unsure"),
         ({"intake": [COUNTS | {"untimed": 1}]}, "0 spilled of 90 judged, but not everything was", "unsure"),
         ({"intake": [COUNTS | {"half": 1, "repeated": 9}]}, "0 advisories spilled, of 90 judged", ""),

@@ -12,6 +12,7 @@ from pyarrow import Table
 from audit import capacity, passes, volume
 from audit.deployment import load_tree
 from audit.listing import list_local
+from audit.reading import read
 from audit.run import Request, audit, plan
 
 if TYPE_CHECKING:
@@ -146,7 +147,7 @@ def test_sums_that_do_not_fit_the_driver_are_reduced_further_and_say_the_same(
     rows = (DATA / "demo" / "hq.advisories.jsonl").read_text().splitlines()
     again = [row | {"cause": "resync"} for row in map(json.loads, rows) if row["op"] == "add"]
     (tmp_path / "hq.jsonl").write_text("\n".join([*rows, *map(json.dumps, again)]) + "\n")
-    log = passes.Passes(spark, list_local([str(tmp_path)]))
+    log = passes.Passes(spark, read(spark, list_local([str(tmp_path)])))
     rolled, hours = log.intake.rolled, log.consumer_hours()
 
     def found(told: Table) -> tuple[list[str], list[str]]:
@@ -162,7 +163,12 @@ def test_sums_that_do_not_fit_the_driver_are_reduced_further_and_say_the_same(
 
 
 def test_a_plan_needs_no_log_and_no_spark_and_tells_of_none(tmp_path: Path) -> None:
-    request = Request([], str(DATA / "stores.csv"), tmp_path, rules=[("leaf", "own", 2), ("root", "own", 1)])
+    request = Request(
+        [],
+        str(DATA / "stores.csv"),
+        tmp_path,
+        rules=[("leaf", "own", 2, "queue"), ("root", "own", 1, "queue")],
+    )
     summary = plan(request, load_tree(str(DATA / "stores.csv")))
     stores, others = 6, 8
     assert summary["what_if"]["tree"] == 2 * 2 * stores + others

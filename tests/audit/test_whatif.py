@@ -2,6 +2,7 @@
 on an irregular tree."""
 
 from collections import deque
+from typing import Any
 
 import pytest
 from audit_tables import regular_sites, rows, sites, table, tree_of
@@ -154,6 +155,7 @@ def test_what_is_not_told_below_is_told_above_and_in_the_mesh() -> None:
     }
 
 
+SIZES = {("queue", "add"): 50.0, ("queue", "remove"): 30.0}
 READERS = {
     "own-of-a-leaf": ["aaba"],
     "own-of-a-branch": ["aa"],
@@ -191,9 +193,15 @@ def leaf_nodes_by_hand(readers: list[str]) -> int:
 def test_a_population_costs_what_one_counts_line_by_line(tree: Tree, per_consumer: Table) -> None:
     read = [(reader, "queue", name) for name, readers in READERS.items() for reader in readers]
     wanted = population.interests(table(("node", "kind", "destination"), read))
-    found = {row.scheme: row for row in rows(population.cost(tree, wanted, per_consumer, 50.0))}
+    found = {row.scheme: row for row in rows(population.cost(tree, wanted, per_consumer, SIZES))}
     assert found["tree"].added == found["tree"].closed == sum(map(tree_by_hand, READERS.values()))
     assert found["tree"].bytes_added == found["tree"].added * 50.0
+    assert found["tree"].bytes_closed == found["tree"].closed * 30.0
+    assert found["connectors, TTL 1"].bytes_added == found["connectors, TTL 1"].added * 564.0
+    assert found["connectors, TTL 1"].bytes_closed is None, "nobody has measured it"
+    filtered = found["connectors, filtered by hand"]
+    one_way = sum(len(above(one)) for readers in READERS.values() for one in readers)
+    assert (filtered.added, filtered.closed, filtered.root_knows) == (one_way, 2 * one_way, True)
     assert found["leaf nodes"].added == sum(map(leaf_nodes_by_hand, READERS.values()))
     ups = sum(
         len({*readers, *(up for one in readers for up in above(one))} - {"top"})
@@ -214,8 +222,40 @@ def test_a_population_costs_what_one_counts_line_by_line(tree: Tree, per_consume
     assert found["connectors, TTL 1"].crossed is None
 
 
+@pytest.mark.parametrize("shared", [False, True])
+def test_topics_alone_are_told_down_where_the_operator_says_so(
+    tree: Tree, per_consumer: Table, shared: bool
+) -> None:
+    """Each kind costs what it costs by itself, in advisories and in bytes of its own."""
+    readers = ["a", "aabc", "aabca", "b"] if shared else ["aab"]
+
+    def found(*kinds: str) -> dict[str, Any]:
+        read = [(reader, kind, kind) for kind in kinds for reader in readers]
+        wanted = population.interests(table(("node", "kind", "destination"), read))
+        sizes = {("queue", "add"): 10.0, ("topic", "add"): 1000.0, ("topic", "remove"): 7.0}
+        return {row.scheme: row for row in rows(population.cost(tree, wanted, per_consumer, sizes))}
+
+    queue, topic, both = found("queue"), found("topic"), found("queue", "topic")
+    all_down, up = tree_by_hand(readers), both["tree, advise_down: none"].added // 2
+    assert queue["tree"].added == topic["tree"].added == all_down > up
+    assert queue["tree, advise_down: topics"].added == up
+    assert topic["tree, advise_down: topics"].added == all_down
+    mixed = both["tree, advise_down: topics"]
+    assert mixed.added == mixed.closed == up + all_down
+    assert mixed.bytes_added == 10 * up + 1000 * all_down
+    assert mixed.bytes_closed == 40 * up + 7 * all_down, "of a queue that goes nothing was measured"
+
+
+def test_the_hand_filtered_connector_costs_the_same_however_many_stores_there_are() -> None:
+    for stores in (2, 40):
+        costs = costs_of(whatif.per_consumer(tree_of(regular_sites(3, stores))))
+        assert costs["branch-0-leaf-0", "connectors, filtered by hand"] == (2, 4)
+
+
 def test_who_does_not_reach_the_root_is_said(tree: Tree, per_consumer: Table) -> None:
-    wanted = population.interests_by_role(tree, [("leaf", "own", 2), ("branch", "offers", 1)])
+    wanted = population.interests_by_role(
+        tree, [("leaf", "own", 2, "queue"), ("branch", "offers", 1, "queue")]
+    )
     found = {row.scheme: row.root_knows for row in rows(population.cost(tree, wanted, per_consumer))}
     assert {scheme for scheme, knows in found.items() if knows is False} == {
         "connectors, TTL 1",
@@ -234,7 +274,7 @@ def test_rules_by_role_are_the_same_as_naming_everybody(tree: Tree, per_consumer
     named = [(leaf, "queue", f"{leaf}-{number}") for leaf in leaves for number in range(3)]
     named += [(leaf, "topic", f"offers-{number}") for leaf in leaves for number in range(2)]
     explicit = population.interests(table(("node", "kind", "destination"), named))
-    ruled = population.interests_by_role(tree, [("leaf", "own", 3), ("leaf", "offers", 2)])
+    ruled = population.interests_by_role(tree, [("leaf", "own", 3, "queue"), ("leaf", "offers", 2, "topic")])
     first, second = (rows(population.cost(tree, one, per_consumer)) for one in (explicit, ruled))
     assert first == second
 
@@ -275,7 +315,7 @@ def test_a_hundred_thousand_stores_are_a_few_joins() -> None:
     tree = tree_of(
         above + [(f"store-{n}", f"region-{n % regions}", "leaf", None) for n in range(regions * a_region)]
     )
-    wanted = population.interests_by_role(tree, [("leaf", "own", 25)])
+    wanted = population.interests_by_role(tree, [("leaf", "own", 25, "queue")])
     costs = whatif.per_consumer(tree)
     found = {row.scheme: (row.added, row.closed) for row in rows(population.cost(tree, wanted, costs))}
     consumers = 25 * regions * a_region

@@ -32,6 +32,8 @@ COLUMNS = {
     "origin": str,
     "bytes": int,
     "schema": int,
+    "series": int,
+    "seq": int,
 }
 ADVICES = [
     Advice("add", Kind.QUEUE, "prices", "store-7", "store-7:1:4"),
@@ -85,7 +87,8 @@ def test_each_event_is_a_row_with_every_column(make, tmp_path):
         "role": "branch",
         "depth": 1,
         "region": "north",
-        "schema": 1,
+        "schema": 2,
+        "series": int(WALL),
     }
     nothing = dict.fromkeys(set(COLUMNS) - set(always))
     mine = {"cause": "north:1:1", "origin": "north", "kind": "queue", "destination": "prices"}
@@ -104,13 +107,14 @@ def test_each_event_is_a_row_with_every_column(make, tmp_path):
         "cause": "store-9:2:1",
         "origin": "store-9",
     }
-    assert rows == [
+    told = [
         always | nothing | {"event": "node", "op": "start"},
         always | nothing | {"event": "consumer", "op": "add"} | mine,
         always | nothing | come | first | {"bytes": 30},
         always | nothing | come | second | {"bytes": 41},
         always | nothing | {"event": "link", "op": "down", "peer": "store-7", "direction": "up"},
     ]
+    assert rows == [row | {"seq": number} for number, row in enumerate(told, 1)]
     assert all(row[name] is None or type(row[name]) is kind for row in rows for name, kind in COLUMNS.items())
 
 
@@ -326,6 +330,49 @@ def test_a_directory_that_comes_later_is_used(make, tmp_path):
     (tmp_path / "place").unlink()
     fill(log, 1, 1)
     assert [row.destination for row in read_log(tmp_path / "place")] == ["q1"]
+
+
+def numbers(directory: Path) -> list[tuple[int | None, int | None]]:
+    return [(row.series, row.seq) for row in read_log(directory)]
+
+
+@pytest.mark.parametrize("gzip", [False, True])
+def test_numbers_go_on_over_files_and_starts(make, tmp_path, gzip):
+    """The second start finds an empty current file: the last number stands in the finished one."""
+    for start in range(2):
+        log = make(max_bytes=1000, gzip=gzip, clock=lambda now=WALL + 100 * start: now)
+        count = 0
+        while not count or current(tmp_path).stat().st_size:
+            fill(log, 1)
+            count += 1
+        log.settle()
+        log.close()
+    found = numbers(tmp_path)
+    assert len(names(tmp_path)) == 3, "two files are finished, and a third is begun"
+    assert found == [(int(WALL), number) for number in range(1, len(found) + 1)]
+
+
+def test_a_row_that_is_dropped_leaves_a_hole(make, tmp_path):
+    log = make()
+    fill(log, 1)
+    log.write_consumer("add", "queue", "\udc80", "c")
+    fill(log, 1)
+    assert [seq for _, seq in numbers(tmp_path)] == [1, 3]
+
+
+@pytest.mark.parametrize("last", ["", "[\n", "{}\n"])
+def test_a_log_without_numbers_begins_a_series(make, tmp_path, last):
+    log = make()
+    log.write_node("start")
+    log.close()
+    row = json.loads(current(tmp_path).read_text())
+    old = json.dumps({name: row[name] for name in list(COLUMNS)[:-2]} | {"schema": 1}) + "\n"
+    current(tmp_path).write_text(old + last)
+    log = make(clock=lambda: WALL + 60)
+    log.write_node("start")
+    log.close()
+    row = json.loads(current(tmp_path).read_text().splitlines()[-1])
+    assert (row["series"], row["seq"]) == (int(WALL) + 60, 1)
 
 
 def test_a_name_that_is_no_text_is_dropped_and_counted(make, tmp_path):

@@ -16,7 +16,7 @@ from simulation.deployment import Deployment
 from simulation.lines import LineSettings
 from simulation.world import World, WorldSettings, populate
 
-COMPARED = [name for name in COLUMNS if name not in ("at", "tree")]
+COMPARED = [name for name in COLUMNS if name not in ("at", "tree", "series", "seq")]
 Story = Sequence[tuple[str, str, str]]
 Rows = Counter[tuple[Any, ...]]
 
