@@ -145,6 +145,7 @@ def rare_collection() -> Iterator[None]:
 def simulate(task: Task, out: Path, progress: Progress = lambda what, share: None) -> dict[str, Any]:
     """Run a task; below `out` write `advisories/`, `sites.csv` and `summary.json`. Returns the summary.
 
+    Its `cost`, which is never the same twice, is not in the file.
     Where messages were sent, `TREE.usage.jsonl` says which routes they used.
 
     Raises `SapwoodError` if a log lies there already, or pyarrow is not installed.
@@ -155,7 +156,8 @@ def simulate(task: Task, out: Path, progress: Progress = lambda what, share: Non
     found = simulation.run(progress)
     if task.workload.messages:
         simulation.usage.write(out / f"{simulation.world.settings.tree}.usage.jsonl")
-    (out / "summary.json").write_bytes(msgspec.json.format(msgspec.json.encode(found), indent=2) + b"\n")
+    kept = {name: value for name, value in found.items() if name != "cost"}
+    (out / "summary.json").write_bytes(msgspec.json.format(msgspec.json.encode(kept), indent=2) + b"\n")
     return found
 
 
