@@ -48,6 +48,10 @@ _COUNTERS: Final = {
         "Those of them that are not among the dead letters, since there were too many.",
     ),
     "unreadable": ("messages_unreadable", "Messages that could not be unpacked here."),
+    "channels_opened": ("channels_opened", "Channels that were opened through this node."),
+    "channels_refused": ("channels_refused", "Channels that were asked for and did not come about."),
+    "channels_broken": ("channels_broken", "Channels that ended before their time, as with a broken line."),
+    "channel_bytes": ("channel_bytes", "Bytes that came on channels, in both directions."),
     "nobody_serves": ("messages_nobody_serves", "Requests that were answered: nobody serves that queue."),
 }
 REASONS: Final = (

@@ -48,7 +48,7 @@ struct
     let* name = Session.create session ~queue in
     let* fresh = Session.create session in
     say "%s %b" name (String.length fresh > 10 && String.sub fresh 0 10 = "transient-");
-    let* () = refused (fun () -> Session.subscribe session "there is none") in
+    let* () = refused (fun () -> Session.subscribe session "transient-gone") in
     let* () = Session.subscribe session queue in
     let* () = Session.subscribe session fresh in
     let* names = Session.list session "stock" in
