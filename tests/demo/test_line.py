@@ -96,6 +96,18 @@ async def test_a_stalled_line_swallows_and_lets_through_when_restored() -> None:
         writer.transport.abort()
 
 
+@pytest.mark.parametrize("delay", [0.0, 0.01])
+async def test_the_end_of_a_connection_does_not_come_through_a_stalled_line(delay: float) -> None:
+    async with line_to_echo(delay=delay) as line:
+        _, _, writer = await ask(line.port, b"before")
+        line.stall()
+        writer.transport.abort()
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(until(lambda: "connections=0" in repr(line)), 0.3)
+        await line.restore()
+        await until(lambda: "connections=0" in repr(line))
+
+
 async def test_a_delayed_line_keeps_the_order() -> None:
     async with line_to_echo(delay=0.02) as line:
         sent = bytes(range(250)) * 400

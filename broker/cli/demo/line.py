@@ -94,11 +94,13 @@ class CutLine:
             self._writers.discard(far_writer)
 
     async def _pipe(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if self.delay:
-            await self._pipe_late(reader, writer)
-            return
-        while data := await reader.read(_CHUNK):
-            await self._pass(data, writer)
+        with contextlib.suppress(OSError):
+            if self.delay:
+                await self._pipe_late(reader, writer)
+            else:
+                while data := await reader.read(_CHUNK):
+                    await self._pass(data, writer)
+        await self._flowing.wait()  # nor does the end of a connection come through a stalled line
 
     async def _pass(self, data: bytes, writer: asyncio.StreamWriter) -> None:
         await self._flowing.wait()
