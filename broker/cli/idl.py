@@ -1,6 +1,6 @@
 """`sapwood idl`: definitions of interfaces, read from files and folders that the command line names."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ try:
     from interfaces.errors import InterfaceError, Problem
     from interfaces.layout import format_text
     from interfaces.load import Catalogue, load, names_in, read
+    from interfaces.ocaml.libraries import write_libraries
     from interfaces.python.modules import left_out, write_modules
     from interfaces.site.pages import write_pages
 except ModuleNotFoundError as error:
@@ -60,10 +61,21 @@ def format_files(paths: list[Path], *, only_check: bool, as_json: bool) -> int:
 
 def write_python(path: Path, folder: Path, *, as_json: bool) -> int:
     """Write the modules of definitions into a package. Nothing is written if anything is wrong."""
+    return _write_code(path, folder, write_modules, as_json=as_json)
+
+
+def write_ocaml(path: Path, folder: Path, *, package: str, as_json: bool) -> int:
+    """Write the libraries of definitions into a folder for dune. Nothing is written if anything is wrong."""
+    return _write_code(path, folder, lambda catalogue: write_libraries(catalogue, package), as_json=as_json)
+
+
+def _write_code(
+    path: Path, folder: Path, write: Callable[[Catalogue], dict[str, str]], *, as_json: bool
+) -> int:
     if (catalogue := _right(path, as_json=as_json)) is None:
         return WRONG_USE
     try:
-        modules = write_modules(catalogue)
+        modules = write(catalogue)
     except InterfaceError as error:
         _print_problems(_below(path if path.is_dir() else path.parent, error.problems), as_json=as_json)
         return WRONG_USE

@@ -58,6 +58,21 @@ def python(
 
 
 @idl_app.command()
+def ocaml(
+    path: Annotated[Path, typer.Argument(metavar="PATH", help="A file, or a folder with all *.idl in it.")],
+    out: Annotated[Path, typer.Option("--out", help="Folder for dune; its libraries are written anew.")],
+    package: Annotated[
+        str, typer.Option("--package", help="The package whose subpackages they are.")
+    ] = "chain",
+    json: Json = False,
+) -> None:
+    """Write OCaml: types, clients and servers, a library for each version of an interface."""
+    from broker.cli.idl import write_ocaml
+
+    raise typer.Exit(write_ocaml(path, out, package=package, as_json=json))
+
+
+@idl_app.command()
 def docs(
     path: Annotated[Path, typer.Argument(metavar="PATH", help="A file, or a folder with all *.idl in it.")],
     out: Annotated[Path, typer.Option("--out", help="Folder of the pages, which are written anew.")],

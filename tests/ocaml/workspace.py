@@ -4,10 +4,21 @@ import fcntl
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Final
 
+from interfaces.load import Catalogue, load
+from interfaces.ocaml.libraries import write_libraries
+
 ROOT: Final = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "interfaces"))
+from every import FILES as FIRST  # noqa: E402 - found by the line above
+
+SECOND: Final = (
+    'interface every 2.0 "Next." { owners "T" function nothing "Says it." { out said: string "It." } }\n'
+)
+FILES: Final = {**FIRST, "second.idl": SECOND}
 PROGRAMS: Final = Path(__file__).parent / "programs"
 PACKAGES: Final = {
     "ocaml-dune": "/usr/bin/dune",
@@ -57,4 +68,16 @@ def _lay_out(folder: Path) -> None:
     ignored = shutil.ignore_patterns("_build")
     shutil.copytree(ROOT / "ocaml", folder / "ocaml", ignore=ignored)
     shutil.copytree(PROGRAMS, folder / "programs")
+    for package, catalogue in (("chain", load(ROOT / "examples" / "interfaces")), ("every", _every(folder))):
+        for name, text in write_libraries(catalogue, package).items():
+            (folder / package / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / package / name).write_text(text, "utf-8")
     (folder / "dune-project").write_text("(lang dune 2.9)\n")
+
+
+def _every(folder: Path) -> Catalogue:
+    """The definitions that have every type, in two versions."""
+    for name, text in FILES.items():
+        (folder / "idl" / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / "idl" / name).write_text(text, "utf-8")
+    return load(folder / "idl")
