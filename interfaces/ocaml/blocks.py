@@ -7,18 +7,20 @@ from interfaces.model import Error, Field
 from interfaces.ocaml.names import capital, module, value
 from interfaces.ocaml.samples import sample
 from interfaces.ocaml.text import comment, listed, literal, structure
-from interfaces.ocaml.types import Library, Words, has_value
+from interfaces.ocaml.types import OcamlLibrary, TypeWords, has_value
 from interfaces.python.blocks import Block, Call
 from interfaces.python.types import may_be_none, needs_channel, types_of
 from interfaces.scope import Found, plain
 
 
-def write_calls(library: Library, each: Block) -> str:
+def write_calls(library: OcamlLibrary, each: Block) -> str:
     """The types of all functions: inputs, outputs, errors."""
     return structure("module Calls =", *_nested(library, each, lambda call: _call(library, call)))
 
 
-def _nested(library: Library, each: Block, write: Callable[[Call], str], inner: str = "struct") -> list[str]:
+def _nested(
+    library: OcamlLibrary, each: Block, write: Callable[[Call], str], inner: str = "struct"
+) -> list[str]:
     """What is written of each function, and the same of the blocks inside."""
     parts = [write(call) for call in each.functions()]
     for one in each.inner():
@@ -28,15 +30,15 @@ def _nested(library: Library, each: Block, write: Callable[[Call], str], inner: 
     return parts
 
 
-def _module(library: Library, call: Call) -> str:
+def _module(library: OcamlLibrary, call: Call) -> str:
     return ".".join(("Calls", *(module(library.package, name) for name in call.path)))
 
 
 # --- types
 
 
-def _call(library: Library, call: Call) -> str:
-    function, words = call.function, Words(library, call.block.scope)
+def _call(library: OcamlLibrary, call: Call) -> str:
+    function, words = call.function, TypeWords(library, call.block.scope)
     parts = [
         structure("module In =", *_inputs(words, call)),
         structure("module Out =", *_outputs(words, function.outputs)),
@@ -48,7 +50,7 @@ def _call(library: Library, call: Call) -> str:
     return structure(f"{comment(function.description)}\nmodule {name} =", *parts)
 
 
-def _inputs(words: Words, call: Call) -> Iterator[str]:
+def _inputs(words: TypeWords, call: Call) -> Iterator[str]:
     fields, name = call.function.inputs, literal(".".join(call.path))
     known = listed("[", [literal(each.name) for each in fields], "]")
     yield f"type t = {words.record(fields)}"
@@ -62,7 +64,7 @@ def _inputs(words: Words, call: Call) -> Iterator[str]:
         yield "let of_call call : t = ignore (Sapwood.Call.inputs call [])"
 
 
-def _outputs(words: Words, fields: Sequence[Field]) -> Iterator[str]:
+def _outputs(words: TypeWords, fields: Sequence[Field]) -> Iterator[str]:
     yield f"type t = {words.record(fields)}"
     if fields:
         yield f"let to_json (v : t) =\n  Sapwood.Write.obj\n{indent(words.written(fields), '    ')}"
@@ -82,7 +84,7 @@ def _raised(call: Call) -> Iterator[tuple[Found, Error]]:
             yield found, found.definition
 
 
-def _errors(library: Library, call: Call) -> Iterator[str]:
+def _errors(library: OcamlLibrary, call: Call) -> Iterator[str]:
     kinds, faults, errors = [], [], []
     for found, error in _raised(call):
         name, code = f"`{capital(error.name)}", literal(error.name.upper())
@@ -121,7 +123,7 @@ def _stub(call: Call) -> str:
 # --- servers
 
 
-def write_signature(library: Library, each: Block) -> str:
+def write_signature(library: OcamlLibrary, each: Block) -> str:
     """The type of a server: a module with these functions."""
 
     def method(call: Call) -> str:
@@ -134,7 +136,7 @@ def write_signature(library: Library, each: Block) -> str:
     return structure(f"{about}\nmodule type {capital(each.definition.name)} =", *parts, opened="sig")
 
 
-def write_dispatcher(library: Library, each: Block) -> str:
+def write_dispatcher(library: OcamlLibrary, each: Block) -> str:
     """Checks and converts the inputs and outputs of a server, those of its namespaces too."""
     methods = []
     for call in each.everything():
@@ -153,7 +155,7 @@ def write_dispatcher(library: Library, each: Block) -> str:
     return structure(f"{about}\nmodule {title}_server_dispatcher {server} =", body)
 
 
-def write_answers(library: Library, each: Block) -> Iterator[str]:
+def write_answers(library: OcamlLibrary, each: Block) -> Iterator[str]:
     """The skeleton, and the server for tests."""
 
     def answer(body: Callable[[Call], str]) -> Callable[[Call], str]:
@@ -187,7 +189,7 @@ def write_answers(library: Library, each: Block) -> Iterator[str]:
 # --- callers
 
 
-def write_clients(library: Library, each: Block) -> Iterator[str]:
+def write_clients(library: OcamlLibrary, each: Block) -> Iterator[str]:
     """The functions for callers: with records, and with labels."""
 
     def record(call: Call) -> str:

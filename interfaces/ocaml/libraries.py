@@ -15,7 +15,7 @@ from interfaces.ocaml.blocks import (
 )
 from interfaces.ocaml.names import of_file, of_interface
 from interfaces.ocaml.text import literal, structure
-from interfaces.ocaml.types import Library, write_types
+from interfaces.ocaml.types import OcamlLibrary, write_types
 from interfaces.python.blocks import Block
 from interfaces.python.types import defined
 
@@ -38,11 +38,11 @@ def write_libraries(catalogue: Catalogue, package: str = "chain") -> dict[str, s
     for file in catalogue.files:
         found = list(defined(catalogue.files[file].definitions, catalogue.scopes[file]))
         if found:
-            library = Library(package, file)
+            library = OcamlLibrary(package, file)
             parts = write_types(library, found)
             _put(written, library, of_file(file), parts, file)
     for file, each in catalogue.interfaces():
-        library = Library(package, file, str(each))
+        library = OcamlLibrary(package, file, str(each))
         parts = _interface(library, catalogue, file, each)
         _put(written, library, of_interface(each), parts, file)
     return written
@@ -54,7 +54,7 @@ _OPAM: Final = (
 )
 
 
-def _interface(library: Library, catalogue: Catalogue, file: str, each: Interface) -> list[str]:
+def _interface(library: OcamlLibrary, catalogue: Catalogue, file: str, each: Interface) -> list[str]:
     scope = catalogue.scopes[file].inside(each)
     block = Block(each, scope, (each.name,))
     version = ".".join(map(str, each.version))
@@ -70,7 +70,7 @@ def _interface(library: Library, catalogue: Catalogue, file: str, each: Interfac
     ]
 
 
-def _put(written: dict[str, str], library: Library, name: str, parts: list[str], file: str) -> None:
+def _put(written: dict[str, str], library: OcamlLibrary, name: str, parts: list[str], file: str) -> None:
     folder = f"{library.package}_{name}"
     if not _PACKAGE.fullmatch(name) or f"{name}/{folder}.ml" in written:
         said = (

@@ -5,7 +5,7 @@ from typing import Final
 from interfaces.model import Alias, Applied, Field, Struct, Type, Variant
 from interfaces.ocaml.names import capital, value
 from interfaces.ocaml.text import listed
-from interfaces.ocaml.types import Library
+from interfaces.ocaml.types import OcamlLibrary
 from interfaces.scope import Found, Key, Scope
 
 _VALUES: Final = {"int64": "1L", "double": "1.5", "string": '"text"', "boolean": "true", "unit": "()"}
@@ -15,12 +15,12 @@ class _Endless(Exception):
     """The value would hold one of its own type, which would hold another, and so on."""
 
 
-def sample(library: Library, fields: tuple[Field, ...], scope: Scope, module: str) -> str:
+def sample(library: OcamlLibrary, fields: tuple[Field, ...], scope: Scope, module: str) -> str:
     """A record. `module`: where its type is."""
     return _record(library, fields, scope, module, ())
 
 
-def value_of(library: Library, type_: Type, scope: Scope, around: tuple[Key, ...] = ()) -> str:
+def value_of(library: OcamlLibrary, type_: Type, scope: Scope, around: tuple[Key, ...] = ()) -> str:
     """A value of a type. Lists have one item, unless it would hold itself. Raises `_Endless`."""
     if isinstance(type_, Applied):
         try:
@@ -39,7 +39,7 @@ def value_of(library: Library, type_: Type, scope: Scope, around: tuple[Key, ...
     return _defined(library, found, (*around, found.key))
 
 
-def _defined(library: Library, found: Found, around: tuple[Key, ...]) -> str:
+def _defined(library: OcamlLibrary, found: Found, around: tuple[Key, ...]) -> str:
     match found.definition:
         case Alias(type=type_):
             return value_of(library, type_, found.scope, around)
@@ -57,7 +57,7 @@ def _defined(library: Library, found: Found, around: tuple[Key, ...]) -> str:
 
 
 def _record(
-    library: Library, fields: tuple[Field, ...], scope: Scope, module: str, around: tuple[Key, ...]
+    library: OcamlLibrary, fields: tuple[Field, ...], scope: Scope, module: str, around: tuple[Key, ...]
 ) -> str:
     if not fields:
         return "()"

@@ -17,7 +17,7 @@ _BASIC: Final = {"int64": "int64", "string": "string", "double": "float", "boole
 
 
 @dataclass(eq=False)
-class Library:
+class OcamlLibrary:
     """The text of one library. `package`: whose subpackages all are. `file`: where its definitions stand.
 
     `within`: the interface, as scopes say it; '' = the file itself. `used`: other subpackages.
@@ -53,10 +53,10 @@ class Library:
 
 
 @dataclass(frozen=True, eq=False)
-class Words:
+class TypeWords:
     """How types are written at one place. `own`: the definition in whose module that is."""
 
-    library: Library
+    library: OcamlLibrary
     scope: Scope
     own: Key | None = None
     in_types: bool = False
@@ -127,7 +127,7 @@ def has_value(error: Error, scope: Scope) -> bool:
     return error.type is not None and str(plain(error.type, scope)[0]) != "unit"
 
 
-def write_types(library: Library, found: Sequence[Found]) -> list[str]:
+def write_types(library: OcamlLibrary, found: Sequence[Found]) -> list[str]:
     """The modules of definitions."""
     known = {each.key: each for each in found}
     needs = {
@@ -183,9 +183,9 @@ def _finished(
     return done
 
 
-def _module(library: Library, found: Found, is_recursive: bool, in_a_group: bool) -> str:
+def _module(library: OcamlLibrary, found: Found, is_recursive: bool, in_a_group: bool) -> str:
     """A definition's module; '' of an error without value. In a group: without the word `module`."""
-    name, words = library.own(found), Words(library, found.scope, found.key, in_types=True)
+    name, words = library.own(found), TypeWords(library, found.scope, found.key, in_types=True)
     let = "let rec" if is_recursive else "let"
     match found.definition:
         case Struct(fields=fields):
@@ -222,12 +222,12 @@ def _functions(let: str, written: str, made: str) -> str:
     return f"{let} to_json (v : t) : Sapwood.Json.t = {written}\n\n{let} of_json json : t = {made}"
 
 
-def _struct(words: Words, fields: Sequence[Field], let: str) -> str:
+def _struct(words: TypeWords, fields: Sequence[Field], let: str) -> str:
     made = f"\n  let fields = Sapwood.Read.obj json in\n{indent(words.made(fields), '  ')}"
     return _functions(let, f"Sapwood.Write.obj\n{indent(words.written(fields), '  ')}", made)
 
 
-def _cases(words: Words, cases: Sequence[Case]) -> str:
+def _cases(words: TypeWords, cases: Sequence[Case]) -> str:
     lines = []
     for each in cases:
         of = f" of {words.type(each.type)}" if each.type is not None else ""
@@ -235,7 +235,7 @@ def _cases(words: Words, cases: Sequence[Case]) -> str:
     return "\n".join(("type t =", *lines))
 
 
-def _variant(words: Words, cases: Sequence[Case], let: str) -> str:
+def _variant(words: TypeWords, cases: Sequence[Case], let: str) -> str:
     written, made = [], []
     for each in cases:
         name, said = capital(each.name), literal(each.name)
@@ -250,7 +250,7 @@ def _variant(words: Words, cases: Sequence[Case], let: str) -> str:
     return _functions(let, to_json, "\n".join(("\n  match Sapwood.Read.case json with", *made)))
 
 
-def _error(words: Words, error: Error) -> list[str]:
+def _error(words: TypeWords, error: Error) -> list[str]:
     assert error.type is not None
     about = f"{literal(error.name.upper())} {literal(error.description.rstrip('.'))}"
     read = f'Sapwood.Json.within "data" (fun () -> {_applied(words.read(error.type))} fault.data)'
