@@ -13,6 +13,7 @@ It needs nothing of the node. In the order of the way from a text to an answer:
 `finite`       which types have a value at all
 `layout`       the one way in which a file is written
 `python`       the modules of Python that are written from them
+`ocaml`        the libraries of OCaml that are written from them
 `site`         the pages of a browser that are written from them
 `compare`      what changed between two states, and whom it would break
 """

@@ -11,7 +11,7 @@ from interfaces.scope import Found, Key, Scope
 _VALUES: Final = {"int64": "1L", "double": "1.5", "string": '"text"', "boolean": "true", "unit": "()"}
 
 
-class _Endless(Exception):
+class _HoldsItself(Exception):
     """The value would hold one of its own type, which would hold another, and so on."""
 
 
@@ -21,11 +21,11 @@ def sample(library: OcamlLibrary, fields: tuple[Field, ...], scope: Scope, modul
 
 
 def value_of(library: OcamlLibrary, type_: Type, scope: Scope, around: tuple[Key, ...] = ()) -> str:
-    """A value of a type. Lists have one item, unless it would hold itself. Raises `_Endless`."""
+    """A value of a type. Lists have one item, unless it would hold itself. Raises `_HoldsItself`."""
     if isinstance(type_, Applied):
         try:
             inner = [value_of(library, each, scope, around) for each in type_.arguments]
-        except _Endless:
+        except _HoldsItself:
             if type_.name == "pair":
                 raise
             return "None" if type_.name == "option" else "[]"
@@ -35,7 +35,7 @@ def value_of(library: OcamlLibrary, type_: Type, scope: Scope, around: tuple[Key
     if found is None:
         return _VALUES[str(type_)]
     if found.key in around:
-        raise _Endless
+        raise _HoldsItself
     return _defined(library, found, (*around, found.key))
 
 
@@ -50,10 +50,10 @@ def _defined(library: OcamlLibrary, found: Found, around: tuple[Key, ...]) -> st
                 name = f"{library.module(found)}.{capital(case.name)}"
                 try:
                     inner = value_of(library, case.type, found.scope, around) if case.type else ""
-                except _Endless:
+                except _HoldsItself:
                     continue
                 return f"({name} {inner})" if inner else name
-    raise _Endless
+    raise _HoldsItself
 
 
 def _record(

@@ -155,6 +155,20 @@ def test_no_python_is_written_from_wrong_definitions(tmp_path: Path) -> None:
     assert "would both be called IClient in Python: rename one" in done.stdout
 
 
+def test_ocaml_is_written_as_libraries_of_dune(tmp_path: Path) -> None:
+    done = sapwood("idl", "ocaml", EXAMPLES, "--out", tmp_path / "chain")
+    assert (done.returncode, done.stderr) == (
+        0,
+        "tills.screen.picture is left out: channels cannot be passed yet\n",
+    )
+    assert f"{tmp_path}/chain/dune-project" in done.stdout.splitlines()
+    stock = (tmp_path / "chain" / "stock_v1" / "chain_stock_v1.ml").read_text()
+    assert "module Stock_server_dispatcher" in stock
+    done = sapwood("idl", "ocaml", EXAMPLES, "--out", tmp_path / "again", "--package", "Chain")
+    assert (done.returncode, (tmp_path / "again").exists()) == (2, False)
+    assert "'Chain' is no name for a package: expected small letters" in done.stdout
+
+
 def test_pages_are_written_with_what_has_changed(tmp_path: Path) -> None:
     shutil.copytree(EXAMPLES, tmp_path / "old")
     file = tmp_path / "old" / "stock.idl"
