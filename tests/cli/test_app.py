@@ -175,6 +175,8 @@ NAMED = {
     "idl format paths": "missing",
     "idl python path": "missing --out new",
     "idl python out": f"{DEFINITIONS} --out taken",
+    "idl ocaml path": "missing --out new",
+    "idl ocaml out": f"{DEFINITIONS} --out taken",
     "idl docs path": "missing --out new",
     "idl docs out": f"{DEFINITIONS} --out taken",
     "idl docs since": f"{DEFINITIONS} --out new --since missing",
