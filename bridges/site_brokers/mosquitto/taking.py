@@ -15,7 +15,7 @@ from bridges.properties import FROM_TREE, MqttProperties, from_mqtt
 from bridges.site_brokers.base import Desk, NotTaken, SiteBrokerError, Taken, unanswerable
 from bridges.site_brokers.mosquitto.connection import FAILURE, Filter, MqttConnection, Post, Received
 from bridges.site_brokers.mosquitto.discovery import LogDiscovery
-from bridges.site_brokers.mosquitto.filters import OwnFilters
+from bridges.site_brokers.mosquitto.filters import Copies, OwnFilters
 from bridges.site_brokers.mosquitto.loop_detection import LoopDetection, digest
 from bridges.site_brokers.mosquitto.memory import Memory
 from bridges.site_brokers.mosquitto.names import OURS, Names, Unspellable
@@ -57,6 +57,7 @@ class Subscriber:
         self._client = client
         self._names = names
         self._filters = filters
+        self._copies = Copies(filters)
         self._memory = memory
         self._desk = desk
         self._loops = loops
@@ -89,14 +90,14 @@ class Subscriber:
         memory = self._memory
         if not memory.session:
             memory.filters.update(read(self._inherited))
-        self._filters.sort()
         memory.heir = memory.heir or not memory.session
         if not await self._client.open():
             memory.new_session()
-        elif not memory.session:
-            _log.info("= the site's broker has a session of this node from before its database was made")
-            memory.new_session(dict(memory.filters))
-        self._filters.sort()
+        else:
+            self._copies.resume()
+            if not memory.session:
+                _log.info("= the site's broker has a session of this node from before its database was made")
+                memory.new_session(dict(memory.filters))
         if memory.heir:
             self._patience = asyncio.get_running_loop().create_task(self._be_patient())
 
@@ -198,7 +199,6 @@ class Subscriber:
             if text not in ids:
                 ids[text] = self._filters.free_id()
             self._fresh[text] = now
-        self._filters.sort()
         if fresh:
             self._memory.save_session()
         codes = await self._client.subscribe(
@@ -210,7 +210,6 @@ class Subscriber:
         for text in gone:
             ids.pop(text, None)
             self._granted_filters.discard(text)
-        self._filters.sort()
         if gone:
             self._memory.save_session()
         self._has_news = True
@@ -254,6 +253,8 @@ class Subscriber:
             self._discovery.asked(asked)
         retained = received.retained and key.kind == Kind.TOPIC
         again = received.again or self._is_read_here(key)
+        if key.kind == Kind.TOPIC:
+            again = again or self._copies.in_doubt
         taken = Taken(key, message, received.qos > 0, retained, self._key(received), again, odd)
         if not self._gathered:
             asyncio.get_running_loop().call_soon(self._hand_in)
@@ -263,18 +264,11 @@ class Subscriber:
         """Not so another filter's copy, and what we said ourselves."""
         if key.kind == Kind.QUEUE:
             return not self._overheard(received, key) and not self._is_echo(received, False)
-        first, _ = next(self._filters.matching(received.topic), (0, ""))
-        if not first and not self._is_wanted(key):
+        if not self._is_wanted(key) and not any(self._filters.matching(received.topic)):
             return False
-        if first and received.filters and min(received.filters) != first and not self._is_inherited(received):
+        if self._copies.is_one(received):
             return False
         return not self._is_echo(received, received.retained and self._is_fresh(received.topic))
-
-    def _is_inherited(self, received: Received) -> bool:
-        """Was it kept for a filter that had an id which we do not know?"""
-        return self._memory.heir and not any(
-            number in received.filters for number, _ in self._filters.matching(received.topic)
-        )
 
     def _is_wanted(self, key: Destination) -> bool:
         return any(matches(each.name, key.name) for each in self._wanted)

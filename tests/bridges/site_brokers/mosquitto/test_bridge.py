@@ -139,3 +139,31 @@ async def test_what_was_kept_for_the_machine_before_waits_until_the_new_one_know
     async with machine(tmp_path / "new", server, is_told=False) as (bridge, desk):
         bridge.want(frozenset({parse("topic:up/#")}))
         await until(lambda: len({each.message.payload for each in desk.taken}) == 1500)
+
+
+async def test_what_comes_to_a_restarted_broker_before_its_node_does_is_taken_once(tmp_path: Path) -> None:
+    """A Mosquitto that has read our session from its database keeps one copy, for a filter of its choice."""
+    server = MosquittoServer(tmp_path / "mosquitto", *DISCOVERY)
+    server.start()
+    try:
+        async with machine(tmp_path / "york", server, "topic:#") as (bridge, _):
+            bridge.want(frozenset({parse("topic:#"), parse("topic:up/#")}))
+            await until(lambda: "up/#" in bridge.status()["taking"])
+        publish_lines(server.port, "up/x", [b"both copies of it wait"])
+        server.stop()
+        server.start()
+        publish_lines(server.port, "up/x", [b"one copy waits", b"same", b"same"])
+        async with machine(tmp_path / "york", server, "topic:#", "topic:up/#") as (_, desk):
+            publish(server.port, "up/x", b"same")
+            await until(lambda: len(desk.taken) == 5)
+            publish(server.port, "up/x", b"last")
+            await until(lambda: desk.taken[-1].message.payload == b"last")
+            assert [each.message.payload for each in desk.taken] == [
+                b"both copies of it wait",
+                b"one copy waits",
+                *[b"same"] * 3,
+                b"last",
+            ]
+            assert [each.again for each in desk.taken] == [True, *[False] * 5]
+    finally:
+        server.stop()

@@ -1,11 +1,13 @@
-"""Our filters: the lowest id comes first, and a new one is above all."""
+"""Our filters and their ids; of the copies that come for them, the first is the message."""
 
-from bridges.site_brokers.mosquitto.filters import OwnFilters
+from bridges.properties import MqttProperties
+from bridges.site_brokers.mosquitto.connection import Received
+from bridges.site_brokers.mosquitto.filters import Copies, OwnFilters
 
 
-def test_what_matches_comes_by_id() -> None:
+def test_what_matches_comes_with_its_id() -> None:
     filters = OwnFilters({"prices/#": 3, "prices/tea": 1, "sales/+": 2})
-    assert list(filters.matching("prices/tea")) == [(1, "prices/tea"), (3, "prices/#")]
+    assert sorted(filters.matching("prices/tea")) == [(1, "prices/tea"), (3, "prices/#")]
     assert list(filters.matching("stock")) == []
     assert (len(filters), repr(filters)) == (3, "<OwnFilters 3>")
 
@@ -16,9 +18,40 @@ def test_a_new_filter_has_an_id_above_all_others_as_far_as_mqtt_has_any() -> Non
     assert OwnFilters({"a": 268_435_455}).free_id() == 1
 
 
-def test_what_was_changed_counts_once_it_is_sorted() -> None:
-    ids = {"a": 2}
-    filters = OwnFilters(ids)
-    ids["#"] = 1
-    filters.sort()
-    assert list(filters.matching("a")) == [(1, "#"), (2, "a")]
+def came(payload: bytes, *filters: int, expiry: int | None = None) -> Received:
+    return Received("a", payload, 1, False, False, 0, MqttProperties(expiry=expiry), filters)
+
+
+def taken(copies: Copies, *received: Received) -> list[tuple[bytes, bool]]:
+    """The messages among these, and whether each is in doubt."""
+    return [(each.payload, copies.in_doubt) for each in received if not copies.is_one(each)]
+
+
+def test_of_copies_the_first_is_taken_whatever_filter_it_came_for() -> None:
+    copies = Copies(OwnFilters({"#": 1, "a": 2, "+": 3}))
+    all_three = [came(b"x", 2, expiry=9), came(b"x", 3, expiry=9), came(b"x", 1, expiry=8)]
+    assert taken(copies, *all_three) == [(b"x", False)]
+    assert taken(copies, *all_three, came(b"x", 2), came(b"x", 2)) == [(b"x", False)] * 3
+    assert taken(copies, came(b"y", 2), came(b"z", 2), came(b"z", 1)) == [(b"y", False), (b"z", False)]
+
+
+def test_what_came_for_a_filter_that_is_no_longer_ours_makes_no_copy_of_what_comes_next() -> None:
+    ids = {"#": 1, "a": 2}
+    copies = Copies(OwnFilters(ids))
+    assert taken(copies, came(b"x", 2)) == [(b"x", False)]
+    del ids["a"]
+    assert taken(copies, came(b"x", 1)) == [(b"x", True)]
+
+
+def test_the_first_message_of_an_old_session_may_be_a_copy() -> None:
+    copies = Copies(OwnFilters({"#": 1, "a": 2}))
+    copies.resume()
+    assert taken(copies, came(b"x", 1), came(b"y", 2)) == [(b"x", True), (b"y", False)]
+    alone = Copies(OwnFilters({"a": 2}))
+    alone.resume()
+    assert taken(alone, came(b"x", 2)) == [(b"x", False)]
+
+
+def test_a_broker_that_names_no_filters_or_all_of_them_sends_no_copies() -> None:
+    copies = Copies(OwnFilters({"#": 1, "a": 2}))
+    assert taken(copies, came(b"x"), came(b"x"), came(b"x", 1, 2), came(b"x", 1, 2)) == [(b"x", False)] * 4
