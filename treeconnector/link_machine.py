@@ -27,23 +27,13 @@ from treeconnector.link_settings import LinkSettings, clean, hello_of
 from treeconnector.link_states import RECEIVABLE_BY_CHILD, RECEIVABLE_BY_PARENT, State
 from treeconnector.outgoing import Outgoing
 from treeconnector.pacing import KeepAlive, Pace
-from treeconnector.streams import FREE, Streams
+from treeconnector.streams import Streams
 
 Handler = Callable[[Any, Any, list[Event]], None]
 _BUNDLES: Final = frozenset((frames.Bundle, frames.Part, frames.Volatile))
 _UNPACKED_AS_A_FRAME: Final = 16 * 1024
 """A bundle that is unpacked much larger than it comes costs as frames do that are read as slowly."""
 _PULL: Final = 256 * 1024
-
-
-def _moves_much(frame: Any) -> bool:
-    """Is it a stream's frame whose bytes are paced by credit?"""
-    match frame:
-        case frames.StreamData(data=data):
-            return len(data) >= FREE
-        case frames.StreamCredit(size=size):
-            return size >= FREE
-    return False
 
 
 class LinkMachine:
@@ -89,7 +79,7 @@ class LinkMachine:
         self._pings = 0
         self._control_frames = 0
         self._out = Outgoing(settings.max_frame)
-        self.streams = Streams(settings.streams, dials=dials)
+        self.streams = Streams(settings.streams, settings.pool, dials=dials)
         self._in = Incoming(0, settings.max_message, settings.window_bundles, settings.window_bytes)
         if dials:
             self._out.control(self.hello)
@@ -201,7 +191,7 @@ class LinkMachine:
                 self._control_frames += arrived.header.size // _UNPACKED_AS_A_FRAME
                 events.append(arrived)
                 continue
-            if kind not in _BUNDLES and not _moves_much(frame):
+            if kind not in _BUNDLES and not self.streams.moves_much(frame):
                 self._control_frames += 1
             if then is not self._state:
                 self._enter(then)

@@ -1,7 +1,7 @@
 """What a link is told when it is made, and the hello that follows from it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from sapwood.protocol.errors import FrameError, InvalidName, LocalError
@@ -9,6 +9,7 @@ from sapwood.protocol.names import node_name
 from treeconnector import frames, hellos
 from treeconnector.frames import Hello, Member, Position
 from treeconnector.identity import Identity
+from treeconnector.stream_pool import StreamPool
 
 MAX_TEXT: Final = 1000
 MOST_STREAMS: Final = 2048
@@ -20,8 +21,8 @@ class LinkSettings:
 
     `keep_alive`: silence after which the peer is asked; `dead_after`: silence after that which ends the
     link. `max_frames_per_second`: of control frames; who sends more is read more slowly. `streams`: how many
-    the peer may have open, of those that it opened; 0 = this end takes part in none. `knows`: words
-    for optional frames, as the hello says them.
+    the peer may have open, of those that it opened; 0 = this end takes part in none. `pool`: what those of
+    all links with these settings are lent together. `knows`: words for optional frames, as the hello says.
     """
 
     max_frame: int = frames.DEFAULT_MAX_FRAME
@@ -33,6 +34,7 @@ class LinkSettings:
     handshake_timeout: float = 10.0
     max_frames_per_second: float = 20_000
     streams: int = MOST_STREAMS
+    pool: StreamPool = field(default_factory=StreamPool, compare=False)
     knows: tuple[str, ...] = frames.KNOWN
 
 

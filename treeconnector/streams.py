@@ -5,8 +5,9 @@ each link of its way. Nothing of it is stored.
 
 Law: a peer never has more under way on a stream than it was given credit for: `PIECE` from the start, and
 what `StreamCredit` adds. Credit is given again when the bytes have been *passed on*. So a node keeps at most
-`WINDOW` bytes of one stream and direction; of all of a link together a `PIECE` of each, and `LINK_BYTES`.
-Who breaks this, or invents numbers, loses the link.
+`WINDOW` bytes of one stream and direction; of all of a link together a `PIECE` of each, and `LINK_BYTES`; of
+all links a `PIECE` of each, and what their `StreamPool` has. They are kept as bytes, however small the frames
+are in which they come. Who breaks this, or invents numbers, loses the link.
 
 Law: bytes are pulled, a piece at a time, streams in turn, when the link has nothing else to say. So no bundle
 waits for more than a piece.
@@ -15,7 +16,7 @@ Wrinkle: both ends may reset a stream while the other still speaks of it. Number
 one that is over is told from what never was: the first is ignored, and paced.
 """
 
-from collections import deque
+from collections import OrderedDict
 from collections.abc import Iterator
 from typing import Final
 
@@ -34,6 +35,7 @@ from treeconnector.frames import (
 )
 from treeconnector.link_settings import clean
 from treeconnector.positions import MAX_NUMBER
+from treeconnector.stream_pool import StreamPool
 
 PIECE: Final = 16 * 1024
 """Most bytes of streams in one packet."""
@@ -43,7 +45,9 @@ MAX_HOPS: Final = 64
 CHANNEL_BYTES: Final = 16
 MAX_REASON: Final = 32
 FREE: Final = 1024
-"""A frame that moves so many bytes is paced by credit, a smaller one by the number of frames."""
+"""Data of so many bytes are paced by credit, smaller ones by the number of frames."""
+LEAST_CREDIT: Final = PIECE // 2
+"""Credit that is given again is at least so much."""
 _MAX_CREDIT: Final = 64 * WINDOW
 
 
@@ -62,7 +66,6 @@ class Stream:
         "lent",
         "opened",
         "ours",
-        "queued",
         "unread",
         "waiting",
     )
@@ -72,8 +75,8 @@ class Stream:
         self.opened = False
         self.credit = self.granted = PIECE
         self.unread = self.lent = 0
-        self.waiting: deque[memoryview] = deque()
-        self.ending = self.end_sent = self.end_came = self.queued = False
+        self.waiting = bytearray()
+        self.ending = self.end_sent = self.end_came = False
 
     def __repr__(self) -> str:
         return f"<Stream credit={self.credit} granted={self.granted} unread={self.unread}>"
@@ -89,11 +92,12 @@ class Stream:
 
 class Streams:
     """All of one link. `most`: the peer may have so many open, of its own; `peer_takes`: of ours, 0 before it
-    is up and with a peer that knows no streams.
+    is up and with a peer that knows no streams. `pool`: of all links of this node.
     """
 
-    def __init__(self, most: int, *, dials: bool) -> None:
+    def __init__(self, most: int, pool: StreamPool, *, dials: bool) -> None:
         self.most = most
+        self._pool = pool
         self.peer_takes = 0
         self.open: dict[int, Stream] = {}
         self._sent: dict[int, int] = {}
@@ -101,7 +105,7 @@ class Streams:
         self._latest = 0
         self._ours = self._theirs = 0
         self._lent = 0
-        self._ready: deque[int] = deque()
+        self._ready: OrderedDict[int, None] = OrderedDict()
         self._owed: dict[int, int] = {}
 
     def __repr__(self) -> str:
@@ -146,7 +150,7 @@ class Streams:
         """Let these bytes follow. Caller's duty: no more than what it waits for is passed on."""
         stream = self.open.get(number)
         if stream is not None and not stream.ending and data:
-            stream.waiting.append(memoryview(data))
+            stream.waiting += data
             self._look(number, stream)
 
     def finish(self, number: int) -> None:
@@ -188,13 +192,16 @@ class Streams:
     def _forget(self, number: int, stream: Stream) -> None:
         del self.open[number]
         self._lent -= stream.lent
+        self._pool.lent -= stream.lent
         self._owed.pop(number, None)
+        self._ready.pop(number, None)
 
     def _grant(self, number: int, stream: Stream) -> None:
         self._lend(stream)
         held = stream.granted + stream.unread
         window = max(PIECE, min(WINDOW, LINK_BYTES // len(self.open)))
-        room = min(window - held, max(PIECE - held, 0) + LINK_BYTES - self._lent)
+        left = max(min(LINK_BYTES - self._lent, self._pool.most - self._pool.lent), 0)
+        room = min(window - held, max(PIECE - held, 0) + left)
         if 2 * room >= min(window, 2 * PIECE):
             stream.granted += room
             self._owed[number] = self._owed.get(number, 0) + room
@@ -203,16 +210,18 @@ class Streams:
     def _lend(self, stream: Stream) -> None:
         lent = max(stream.granted + stream.unread - PIECE, 0)
         self._lent += lent - stream.lent
+        self._pool.lent += lent - stream.lent
         stream.lent = lent
 
     def _look(self, number: int, stream: Stream) -> None:
-        if not stream.queued and stream.can_send:
-            stream.queued = True
-            self._ready.append(number)
+        if stream.can_send:
+            self._ready[number] = None
 
     def forget(self) -> None:
         """The link has ended, and all of them with it."""
         self.peer_takes = 0
+        self._pool.lent -= self._lent
+        self._lent = 0
         self.open.clear()
         self._ready.clear()
         self._owed.clear()
@@ -235,13 +244,11 @@ class Streams:
         taken: list[bytes] = []
         room = PIECE
         while self._ready and room > 0:
-            number = self._ready.popleft()
-            stream = self.open.get(number)
-            if stream is None:
-                continue
-            stream.queued = False
+            number, _ = self._ready.popitem(last=False)
+            stream = self.open[number]
             room -= self._take(number, stream, room, taken)
-            self._look(number, stream)
+            if number in self.open:
+                self._look(number, stream)
         return taken
 
     def _take(self, number: int, stream: Stream, room: int, taken: list[bytes]) -> int:
@@ -251,12 +258,10 @@ class Streams:
             stream.end_sent = True
             self._half_over(number, stream)
             return 1
-        data = stream.waiting.popleft()
-        size = min(len(data), stream.credit, room)
-        if size < len(data):
-            stream.waiting.appendleft(data[size:])
+        size = min(len(stream.waiting), stream.credit, room)
+        taken.append(encode(StreamData(number, bytes(stream.waiting[:size]))))
+        del stream.waiting[:size]
         stream.credit -= size
-        taken.append(encode(StreamData(number, data[:size])))  # type: ignore[arg-type]  # a view is written as bytes
         self._sent[number] = self._sent.get(number, 0) + size
         return size
 
@@ -268,6 +273,15 @@ class Streams:
                 self._forget(number, stream)
 
     # --- what arrives
+
+    def moves_much(self, frame: object) -> bool:
+        """Is it a frame that is paced by credit? One of a stream that is over moves nothing."""
+        match frame:
+            case StreamData(number, data):
+                return len(data) >= FREE and number in self.open
+            case StreamCredit(number, size):
+                return size >= LEAST_CREDIT and number in self.open
+        return False
 
     def asked(self, frame: StreamOpen) -> events.Event:
         number = frame.stream

@@ -1,7 +1,10 @@
 """Streams on a link: order, credit, ends, and what a peer may not do."""
 
+import tracemalloc
+
 import pytest
 
+from sapwood.protocol import packets
 from sapwood.protocol.errors import LocalError
 from treeconnector import frames
 from treeconnector.link import LinkSettings
@@ -13,7 +16,8 @@ from treeconnector.link_events import (
     StreamFinished,
     Throttled,
 )
-from treeconnector.streams import LINK_BYTES, PIECE, WINDOW
+from treeconnector.stream_pool import StreamPool
+from treeconnector.streams import FREE, LEAST_CREDIT, LINK_BYTES, PIECE, WINDOW
 
 CHANNEL = b"c" * 16
 
@@ -260,3 +264,69 @@ def test_a_stream_is_over_at_both_ends_only_when_all_of_it_was_passed_on(pair):
     assert pair.child.streams.open
     pair.child.stream_passed(number, 4)
     assert not pair.child.streams.open
+
+
+def test_bytes_that_come_in_tiny_frames_are_kept_as_bytes(pair):
+    number = open_stream(pair)
+    tracemalloc.start()
+    before, _ = tracemalloc.get_traced_memory()
+    for _ in range(WINDOW // 8):
+        pair.parent.send_stream(number, b"x")
+    after, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert after - before < WINDOW
+
+
+def test_frames_for_a_stream_that_is_over_are_paced_however_much_they_say_that_they_move(pair):
+    number = open_stream(pair)
+    pair.child.reset_stream(number, "reset", "enough")
+    for _ in range(25):
+        pair.send("child", *[frames.StreamCredit(number, WINDOW)] * 1000)
+    assert pair.said("child", Throttled)
+
+
+def test_bytes_for_a_stream_that_is_over_are_paced_by_their_number(pair):
+    number = open_stream(pair)
+    pair.child.reset_stream(number, "reset", "enough")
+    late = packets.packet([frames.encode(frames.StreamData(number, bytes(FREE)))] * 50)
+    for _ in range(500):
+        pair.deliver("child", late)
+    assert pair.said("child", Throttled)
+
+
+def test_small_credits_are_paced_as_other_frames_are(pair):
+    number = open_stream(pair)
+    pair.parent.send_stream(number, bytes(PIECE))
+    for _ in range(25):
+        pair.send("parent", *[frames.StreamCredit(number, LEAST_CREDIT - 1)] * 300)
+    assert pair.said("parent", Throttled)
+
+
+def test_nothing_is_kept_of_streams_that_were_opened_and_reset(pair):
+    for number in range(1, 2001, 2):
+        pair.send("parent", ask(number))
+        pair.parent.accept_stream(number)
+        pair.parent.send_stream(number, b"waits for a line that is free")
+        pair.send("parent", frames.StreamReset(number, "", ""))
+    assert not pair.parent.streams.open
+    assert not pair.parent.streams.is_ready
+
+
+def test_all_links_of_a_node_lend_no_more_than_its_pool(links):
+    pool = StreamPool(3 * WINDOW)
+    settings = LinkSettings(pool=pool)
+    ends = [links.link("hq", "root", dials=False, settings=settings) for _ in range(8)]
+    pairs = [links.pair(parent=end).up() for end in ends]
+    for pair in pairs:
+        number = pair.child.open_stream("hq", "a", "store-1", CHANNEL, 1)
+        pair.pump()
+        pair.parent.accept_stream(number)
+        pair.child.send_stream(number, bytes(2 * WINDOW))
+        carry(pair, passing=False)
+    each = [len(came(pair, "parent")) for pair in pairs]
+    assert min(each) == PIECE
+    assert 2 * WINDOW < sum(each) <= 3 * WINDOW + 8 * PIECE
+    assert pool.lent <= pool.most
+    for pair in pairs:
+        pair.parent.transport_closed()
+    assert pool.lent == 0

@@ -29,6 +29,8 @@ from treeconnector.streams import CHANNEL_BYTES, MAX_HOPS
 
 MOST: Final = 8192
 """Channels of one node at a time."""
+MOST_OF_ONE: Final = 4096
+"""Of one neighbour, opened by it and towards it: some may be over at its end, and not yet passed on here."""
 _CELL: Final = "channel"
 REFUSED: Final = "refused"
 UNKNOWN: Final = "unknown"
@@ -191,6 +193,8 @@ class Channels(Policy):
         self.open[channel.near] = channel
         if len(self.open) > 2 * MOST:
             self._refuse(channel, BUSY, f"{self._context.name} has {MOST} channels: none more now")
+        elif came is not None and len(self._of[came.name]) > MOST_OF_ONE:
+            self._refuse(channel, BUSY, f"{came.name} has {MOST_OF_ONE} channels at {self._context.name}")
         elif why := self._why_not_from(channel, came):
             self._refuse(channel, REFUSED, why)
         elif channel.to == self._context.name:

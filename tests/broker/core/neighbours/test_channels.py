@@ -210,6 +210,30 @@ def test_a_child_speaks_for_nobody_but_itself(tree: Forest) -> None:
     assert not tree["uk"].core.channels.all()
 
 
+def test_one_neighbour_has_so_many_channels_and_the_others_have_theirs(
+    tree: Forest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("broker.core.neighbours.channels.MOST_OF_ONE", 3)
+    Server(tree["hq"])
+    first = [begin(tree, "york", "hq") for _ in range(3)]
+    assert [end.error for end in first] == [None] * 3
+    late = begin(tree, "york", "hq")
+    assert late.error == ("busy", "york has 3 channels at uk")
+    Server(tree["uk"])
+    assert begin(tree, "bath", "uk").error is None
+    assert len(tree["uk"].core.channels.all()) == 4
+
+
+def test_a_node_has_so_many_channels_and_says_so(tree: Forest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("broker.core.neighbours.channels.MOST", 2)
+    Server(tree["hq"])
+    first = [begin(tree, "york", "hq") for _ in range(2)]
+    assert [end.error for end in first] == [None] * 2
+    late = begin(tree, "york", "hq")
+    assert late.error is not None
+    assert late.error[0] == "busy"
+
+
 @pytest.mark.parametrize("cut", [("uk", "hq"), ("york", "uk")])
 def test_a_line_that_breaks_ends_the_channel_at_both_ends(tree: Forest, cut: tuple[str, str]) -> None:
     near, far = opened(tree, "hq", "york")
