@@ -214,11 +214,12 @@ class Taker:
     async def _enter(self, wanted: frozenset[str]) -> bool:
         """Consume what is wanted and there; whether something is not."""
         missing = False
+        taken = sum(not name.startswith(REPLIES) for name in self._taps)
         for name in sorted(wanted - self._taps.keys()):
             if name.startswith(REPLIES):
                 await self._open(name, self._read_queue(name))
                 continue
-            if sum(not each.startswith(REPLIES) for each in self._taps) > MOST_QUEUES:
+            if taken > MOST_QUEUES:
                 self.not_taken.note(
                     f"queue:{name}", f"more than {MOST_QUEUES} queues at once are not taken from"
                 )
@@ -230,7 +231,10 @@ class Taker:
                 missing = True
                 continue
             read = self._read_topic if name == TOPICS else self._read_queue(name)
-            missing = not await self._open(name, read) or missing
+            if await self._open(name, read):
+                taken += 1
+            else:
+                missing = True
         return missing
 
     async def _open(self, name: str, read: Read) -> bool:

@@ -1,6 +1,6 @@
 """What the bridge has open at a broker at once: queues that it takes from, messages without an answer."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -60,6 +60,28 @@ async def test_of_very_many_queues_so_many_are_taken_from_and_the_others_are_sho
     assert await taker._enter(frozenset(f"q{number}" for number in range(20)))
     assert len(taker._taps) == broker.opened == 4  # one more, for the queue of topics
     assert list(taker.not_taken.reasons.values()) == ["more than 3 queues at once are not taken from"]
+
+
+class CountedTaps(dict[str, Any]):
+    """Taps that know how many of them were looked at."""
+
+    looked_at = 0
+
+    def __iter__(self) -> Iterator[str]:
+        for name in super().__iter__():
+            self.looked_at += 1
+            yield name
+
+
+async def test_what_is_wanted_costs_as_much_as_there_is_of_it(tmp_path: Path) -> None:
+    broker = Channels()
+    given = [cast("Any", lambda *given: True)] * 4
+    taker = Taker(cast("Any", broker), cast("Any", broker), "amq.topic", tmp_path, *given)
+    taker._taps = taps = CountedTaps()
+    assert not await taker._enter(frozenset(f"q{number}" for number in range(500)))
+    assert not await taker._enter(frozenset(f"q{number}" for number in range(1000)))
+    assert len(taps) == 1000
+    assert taps.looked_at <= 2000
 
 
 async def test_queues_for_answers_are_made_where_they_are_not_there_yet_and_take_no_place(
