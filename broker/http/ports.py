@@ -1,6 +1,6 @@
 """What the HTTP side needs of the node, and nothing more."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
 from bridges.carriers.base import Carrier
@@ -36,7 +36,7 @@ class SwitchPort(Protocol):
 
     def destroy(self, connection: Connection, name: str) -> None: ...
 
-    def names(self, connection: Connection, prefix: str, *, read: bool) -> list[str]: ...
+    def names(self, connection: Connection, prefix: str, *, read: bool) -> Iterator[str]: ...
 
     def when_committed(self, call: Callable[[], None]) -> None: ...
 

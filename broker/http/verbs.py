@@ -9,7 +9,7 @@ that for almost all connections, aiohttp for those that also do other things (`a
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -24,7 +24,7 @@ from broker.http.guard import bearer, credentials, from_a_web_page, is_here, is_
 from broker.http.heads import parts_of, path_of
 from broker.http.ports import NodePort
 from broker.http.settings import HttpSettings
-from broker.shares import Shares
+from broker.shares import LoopShare, Shares
 from sapwood.protocol.bundles import Message, Properties
 from sapwood.protocol.errors import SapwoodError
 
@@ -211,7 +211,7 @@ class Verbs:
         read = len(asked.parts) > 2 and asked.parts[1] == "alive"
         prefix = "/".join(asked.parts[2 if read else 1 :])
         names = self._node.switch.names(line.connection, prefix, read=read)
-        reply(VerbAnswer(200, _json.encode(names), _JSON))
+        _Listing(line, names, self.shares, lambda found: reply(VerbAnswer(200, _json.encode(found), _JSON)))
 
     def _subscribe(self, line: HttpLine, asked: VerbRequest, reply: Reply) -> None:
         name, make = paths.queue(asked.parts), self._settings.subscribe_creates
@@ -293,6 +293,32 @@ class Verbs:
             return _response(await future)
         finally:
             line.unwatch(lost)
+
+
+class _Listing:
+    """Names queues, of which there may be very many: in slices of the loop, as long as the line is open."""
+
+    def __init__(
+        self, line: HttpLine, names: Iterator[str], shares: Shares, done: Callable[[list[str]], None]
+    ) -> None:
+        self._line = line
+        self._names = names
+        self._done = done
+        self._found: list[str] = []
+        self._share = LoopShare(shares)
+        self._go_on()
+
+    def _go_on(self) -> None:
+        if self._line.gone:
+            return
+        self._share.begin()
+        for name in self._names:
+            if name:
+                self._found.append(name)
+            if self._share.is_over:
+                self._share.give_way_and(self._go_on)
+                return
+        self._done(self._found)
 
 
 class _BlockedTransfer:

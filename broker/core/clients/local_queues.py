@@ -5,8 +5,9 @@ transient one is its session's, and goes with it. Both are bounded in number, an
 """
 
 from base64 import urlsafe_b64encode
-from collections.abc import Callable
-from heapq import nsmallest
+from bisect import bisect_left, insort
+from collections.abc import Callable, Iterator
+from heapq import merge
 from typing import Final
 
 from broker.core.custody.custody import Custody
@@ -23,6 +24,7 @@ _FRESH_BYTES: Final = 12
 MOST_QUEUES: Final = 100_000
 MOST_NAMES: Final = 10_000
 MOST_TRANSIENT: Final = 100_000
+_RUN: Final = 1000
 
 
 class LocalQueues:
@@ -39,7 +41,7 @@ class LocalQueues:
         self._settings = settings
         self._custody = custody
         self._random_bytes = random_bytes
-        self._made: set[str] = set()
+        self._made: list[str] = []
 
     def __repr__(self) -> str:
         return f"<LocalQueues of {self._node}>"
@@ -57,7 +59,7 @@ class LocalQueues:
             return f"{name}@{self._node}"
         if not queue.created:
             queue.created = True
-            self._made.add(name)
+            insort(self._made, name)
             queue.home = home or self._settings.policy(destinations.queue(name)).home
             self._custody.transaction.put(QueueRow(name, int(queue.home)))
         return name
@@ -73,7 +75,9 @@ class LocalQueues:
 
     def forget(self, name: str) -> None:
         """Somebody has made an end of it."""
-        self._made.discard(name)
+        at = bisect_left(self._made, name)
+        if self._made[at : at + 1] == [name]:
+            del self._made[at]
 
     def own(self, session: Session, name: str) -> None:
         """Make a transient queue of this name for the session, where there is none."""
@@ -91,29 +95,43 @@ class LocalQueues:
     def restore(self, row: QueueRow) -> None:
         queue = self._custody.queue_for(destinations.queue(row.name))
         queue.created, queue.home = True, bool(row.home)
-        self._made.add(row.name)
+        insort(self._made, row.name)
 
     def deletable(self, session: Session, name: str) -> str:
-        """Whoever may make a queue may delete it; a transient one its own session alone."""
+        """Whoever may read a queue may delete it with all in it; a transient one its own session alone."""
         name = self.local_name(name)
         if self.existing(name).owner not in ("", session.token):
             raise SwitchError(f"REFUSED: the queue {name!r} is another session's")
         if name not in session.transient:
-            session.rights.check_make(name)
+            session.rights.check_consume(destinations.queue(name))
         return name
 
-    def names(self, session: Session, prefix: str, *, read: bool) -> list[str]:
-        """Names that begin so, in order, at most `MOST_NAMES`: of queues that the session may make itself."""
-        found = (*self._made, *session.transient)
-        named = [name for name in found if name.startswith(prefix)]
-        if read:
-            named = [name for name in named if self._custody.consumers.get(name)]
-        if session.rights.limited:
-            named = [name for name in named if self._may_make(session, name)]
-        return nsmallest(MOST_NAMES, named)
+    def names(self, session: Session, prefix: str, *, read: bool) -> Iterator[str]:
+        """Names that begin so, in order, at most `MOST_NAMES`: of queues that the session may make itself.
+
+        Gives '' at a step that found none, so that whoever asks can stop between steps.
+        """
+        made = self._made[bisect_left(self._made, prefix) :]
+        fresh, runs, found = list(session.transient), [made], 0
+        for start in range(0, len(fresh), _RUN):
+            runs.append(sorted(fresh[start : start + _RUN]))
+            yield ""
+        for name in merge(*runs):
+            if not name.startswith(prefix):
+                if name > prefix:
+                    return
+            elif not (read and not self._custody.consumers.get(name)) and self._may_make(session, name):
+                yield name
+                found += 1
+                if found == MOST_NAMES:
+                    return
+                continue
+            yield ""
 
     @staticmethod
     def _may_make(session: Session, name: str) -> bool:
+        if not session.rights.limited:
+            return True
         try:
             session.rights.check_make(name)
         except SwitchError:

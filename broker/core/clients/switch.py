@@ -4,7 +4,7 @@ Services are known only by the names of their queues. A message is confirmed to 
 that holds it; a message stays until it is acknowledged.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import islice
 from sys import maxsize
@@ -187,8 +187,11 @@ class Switch:
         for destroyed in self._policies.queue_destroyed:
             destroyed(name)
 
-    def names(self, connection: Connection, prefix: str, *, read: bool) -> list[str]:
-        """The first queues made here whose names begin so, in order; `read`: only those with a consumer."""
+    def names(self, connection: Connection, prefix: str, *, read: bool) -> Iterator[str]:
+        """The first queues made here whose names begin so, in order; `read`: only those with a consumer.
+
+        Gives '' at a step that found none: whoever asks lets others have their turns between steps.
+        """
         return self.local_queues.names(self._session(connection), prefix, read=read)
 
     # --- reading

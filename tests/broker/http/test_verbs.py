@@ -3,9 +3,13 @@
 import asyncio
 import base64
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+
+from broker.http import verbs
+from broker.shares import Shares
 
 NAME = "a b/c%+@ü"
 
@@ -43,6 +47,20 @@ async def test_success_is_200_with_an_empty_body_and_a_content_length(port: Any)
         assert answer.status == 200, path
         assert answer.body == (b"q" if path == "/create/q" else b"")
         assert "transfer-encoding" not in answer.headers
+
+
+async def test_others_have_their_turns_while_queues_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("broker.shares.SLICE", 0.0)
+    line, answers = SimpleNamespace(gone=False), list[list[str]]()
+    verbs._Listing(line, iter(["a", "", "b"]), Shares(), answers.append)  # type: ignore[arg-type]
+    assert not answers
+    await until(lambda: answers)
+    assert answers == [["a", "b"]]
+    line.gone = True
+    verbs._Listing(line, iter(["a", "b"]), Shares(), answers.append)  # type: ignore[arg-type]
+    for _ in range(50):
+        await asyncio.sleep(0)
+    assert answers == [["a", "b"]]
 
 
 async def test_a_transient_queues_name_is_the_bare_body(port: Any) -> None:

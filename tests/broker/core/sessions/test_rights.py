@@ -50,6 +50,17 @@ def test_an_account_without_patterns_has_what_is_below_its_name(hq: Site) -> Non
             send(hq, till, name)
 
 
+def test_who_may_only_send_to_a_queue_cannot_delete_it_with_what_others_sent(hq: Site) -> None:
+    till = line(hq, account("till", send=("queue:orders",)))
+    office = line(hq, account("office", consume=("queue:orders",)))
+    hq.core.switch.create(till, "orders")
+    with pytest.raises(SwitchError, match="PERMIT"):
+        hq.core.switch.destroy(till, "orders")
+    assert hq.core.switch.local_queues.has("orders")
+    hq.core.switch.destroy(office, "orders")
+    assert not hq.core.switch.local_queues.has("orders")
+
+
 def test_an_account_named_like_a_node_has_none_of_its_cells(hq: Site) -> None:
     york = line(hq, account("york"))
     with pytest.raises(SwitchError, match="PERMIT"):
