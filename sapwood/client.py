@@ -33,6 +33,7 @@ from sapwood.options import (
     Reach,
     SendOptions,
     at_least,
+    check_notice,
     flag,
     payload_of,
     properties_of,
@@ -43,7 +44,7 @@ from sapwood.options import (
 )
 from sapwood.outbox import Call, FrameRoute, Outbox, bodies, encode_message
 from sapwood.protocol.bundles import Properties
-from sapwood.protocol.destinations import Destination, Kind, parse
+from sapwood.protocol.destinations import Destination, parse
 from sapwood.protocol.session_frames import (
     MAX_PACKET,
     VERSION,
@@ -427,8 +428,7 @@ def _route(destination: Destination | str, options: dict[str, Any]) -> tuple[Fra
         scope_of(options.pop("scope", -1)),
         flag("tell", options.pop("tell", False)),
     )
-    if route.tell and (where.kind != Kind.QUEUE or not options.get("reply_to")):
-        raise ValueError(f"{where} with `tell`: expected a queue, and a `reply_to` where the notice goes")
+    check_notice(where, route.tell, options.get("reply_to"))
     return route, properties_of(**options) if options else None
 
 

@@ -8,7 +8,7 @@ ClientError
 ├── RequestFailed     the node refused to create, subscribe or unsubscribe
 ├── RequestTimeout    the node did not answer such a request in time (a `TimeoutError` too)
 ├── NotKnown          this node is of a version that does not know such a request
-├── Unconfirmed       the client was closed before the node had confirmed everything
+├── Unconfirmed       a flush or a close ended before the node had confirmed everything
 ├── ClientClosed      a closed client was used
 └── RpcError          a call has no result
     ├── ServiceError  the service answered with an error; a handler raises it to do so
@@ -101,10 +101,10 @@ class NotKnown(ClientError):
 
 
 class Unconfirmed(ClientError):
-    """Closed while `count` messages were not confirmed; a producer with a name may look at `committed`."""
+    """A wait ended before `count` messages were confirmed; a producer with a name may look at `committed`."""
 
     def __init__(self, count: int) -> None:
-        super().__init__(f"the client was closed with {count} messages that the node had not confirmed")
+        super().__init__(f"the node has not confirmed {count} messages in time")
         self.count = count
 
 

@@ -26,12 +26,16 @@ import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, Unpack
 
 import msgspec
 
-from sapwood.errors import ClientError, SendRejected
+from sapwood.errors import ClientError, SendRejected, Unconfirmed
+from sapwood.options import SendOptions, check_notice, checked_options, payload_of, seconds
+from sapwood.protocol.bundles import Foreign
+from sapwood.protocol.destinations import parse
 from sapwood.protocol.errors import SapwoodError
+from sapwood.waits import within
 
 if TYPE_CHECKING:
     from sapwood.client import Client
@@ -107,21 +111,24 @@ class Journal:
 
     # --- writing
 
-    def append(self, destination: str, payload: bytes | str, **properties: Any) -> int:
+    def append(self, destination: str, payload: bytes | str, **options: Unpack[SendOptions]) -> int:
         """Write one message; it is on disk when this returns. Returns its number in the journal.
 
-        Properties as of `Client.send`.
+        Options and errors as of `Client.send`, checked and converted here.
         """
-        return self.append_many([(destination, payload)], **properties)
+        return self.append_many([(destination, payload)], **options)
 
-    def append_many(self, messages: Iterable[tuple[str, bytes | str]], **properties: Any) -> int:
+    def append_many(self, messages: Iterable[tuple[str, bytes | str]], **options: Unpack[SendOptions]) -> int:
         """Write some, in one transaction; returns the number of the last."""
+        given = checked_options(options)
+        rows = [(destination, payload_of(payload)) for destination, payload in messages]
+        for destination, _ in rows:
+            check_notice(parse(destination), given.get("tell", False), given.get("reply_to"))
         number = 0
         with self._transaction() as database:
-            for destination, payload in messages:
-                data = payload.encode() if isinstance(payload, str) else payload
-                given = {"message_id": uuid.uuid4().hex, **properties}
-                number = _insert(database, destination, data, msgspec.msgpack.encode(given))
+            for destination, data in rows:
+                own = {"message_id": uuid.uuid4().hex, **given}
+                number = _insert(database, destination, data, msgspec.msgpack.encode(own))
         return number
 
     def refused(self) -> list[Refused]:
@@ -136,13 +143,18 @@ class Journal:
 
     # --- publishing
 
-    async def publish(self, client: "Client") -> int:
+    async def publish(self, client: "Client", *, timeout: float | None = None) -> int:
         """Send everything that waits, until the node has it all; returns how many entries that were.
 
-        One task at a time. Raises what the client raises when it is over; the entries stay.
+        One task at a time. Raises what the client raises when it is over, `Unconfirmed` after `timeout`
+        seconds; the entries stay.
         """
         if not client.has_producer:
             raise ValueError("a journal needs a client that is known again: connect(session=…, producer=…)")
+        async with within(seconds("timeout", timeout), lambda _: Unconfirmed(len(self))):
+            return await self._publish(client)
+
+    async def _publish(self, client: "Client") -> int:
         done = await self._go_on(client)
         while entries := self._next():
             self._number(client.seal() + 1, entries)
@@ -186,7 +198,7 @@ class Journal:
         """Publish entries so that they are numbered in their order: the client keeps it within a route."""
         before: object = None
         for place, entry in enumerate(entries):
-            properties = msgspec.msgpack.decode(entry.properties)
+            properties = _options(entry.properties)
             route = entry.destination, *(properties.get(name) for name in _ROUTE)
             if route != before:
                 client.seal()
@@ -250,6 +262,14 @@ def _is_its_own_fault(error: BaseException) -> bool:
     if isinstance(error, ClientError):
         return isinstance(error, SendRejected)
     return isinstance(error, SapwoodError | TypeError | ValueError)
+
+
+def _options(encoded: bytes) -> dict[str, Any]:
+    """As they were given to `append`."""
+    options: dict[str, Any] = msgspec.msgpack.decode(encoded)
+    if options.get("foreign") is not None:
+        options["foreign"] = msgspec.convert(options["foreign"], Foreign)
+    return options
 
 
 def _insert(database: sqlite3.Connection, destination: str, payload: bytes, properties: bytes) -> int:

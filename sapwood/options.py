@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple, TypedDict, Unpack
 import msgspec
 
 from sapwood.protocol.bundles import Foreign, Properties
+from sapwood.protocol.destinations import Destination, Kind
 
 _LARGEST: Final = (1 << 64) - 1
 _foreign_decoder = msgspec.msgpack.Decoder(Foreign)
@@ -115,6 +116,17 @@ def properties_of(**given: Unpack[PropertyOptions]) -> Properties:
     return Properties(**{name: _checked(name, value) for name, value in given.items()})
 
 
+def checked_options(given: SendOptions) -> dict[str, Any]:
+    """All that a message can be sent with. Raises `TypeError` or `ValueError`."""
+    return {name: _SENDING.get(name, _checked)(name, value) for name, value in given.items()}
+
+
+def check_notice(where: Destination, tell: bool, reply_to: str | None) -> None:
+    """Whether a notice that nobody serves `where` has a place to go to. Raises `ValueError`."""
+    if tell and (where.kind != Kind.QUEUE or not reply_to):
+        raise ValueError(f"{where} with `tell`: expected a queue, and a `reply_to` where the notice goes")
+
+
 def seconds(name: str, given: object) -> float | None:
     """A time to wait: None = for ever."""
     if given is None:
@@ -146,8 +158,9 @@ def at_least(least: float, **given: object) -> None:
 def _checked(name: str, value: object) -> Any:
     check = _CHECKS.get(name)
     if check is None:
-        near = get_close_matches(name, _CHECKS, 1)
-        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(sorted(_CHECKS))}"
+        known = sorted({*_CHECKS, *_SENDING})
+        near = get_close_matches(name, known, 1)
+        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}"
         raise TypeError(f"there is no option {name!r}: {hint}")
     return check(name, value)
 
@@ -249,4 +262,10 @@ _CHECKS: Final[dict[str, Callable[[str, object], Any]]] = {
     "interface_version": text,
     "headers": _headers,
     "foreign": _foreign,
+}
+_SENDING: Final[dict[str, Callable[[str, object], Any]]] = {
+    "persistent": flag,
+    "retained": flag,
+    "tell": flag,
+    "scope": lambda _, value: scope_of(value),
 }

@@ -173,7 +173,7 @@ class Rpc:
             if not self._mailbox:
                 mailbox = await self._client.create()
                 subscription = self._client.subscribe(f"queue:{mailbox}", credit=_REPLY_CREDIT, auto_ack=True)
-                await subscription.ready()
+                await subscription.opened()
                 self._mailbox = mailbox
                 self._reader = asyncio.create_task(self._read(subscription), name="sapwood replies")
             return self._mailbox

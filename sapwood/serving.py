@@ -133,7 +133,7 @@ class Server:
     async def _subscribe(self) -> None:
         await self._client.create(str(self._destination).removeprefix("queue:"))
         subscription = self._client.subscribe(self._destination, credit=self.workers)
-        self._subscription = await subscription.ready()
+        self._subscription = await subscription.opened()
 
     # --- requests
 

@@ -6,9 +6,9 @@ delivery. Closing it gives what was not acknowledged to other readers.
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from sapwood.errors import RequestTimeout
 from sapwood.inbox import Acks, Batch, Delivery, Memory, Reject, Source, unpack_delivery
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sapwood.errors import ClientError
+
+Arrived = TypeVar("Arrived")
 
 
 class Subscription:
@@ -77,18 +79,17 @@ class Subscription:
             raise self._error
         return self
 
+    async def opened(self, timeout: float | None = None) -> Self:
+        """As `ready`; one that is not granted, or given up, is closed: nothing comes for nobody."""
+        try:
+            return await self.ready(timeout)
+        except BaseException:
+            self.close()
+            raise
+
     async def next(self, timeout: float | None = None) -> Delivery | None:
         """The next message; None if none came within `timeout` seconds, or the subscription was closed."""
-        limit = asyncio.timeout(seconds("timeout", timeout))
-        try:
-            async with limit:
-                return await anext(self)
-        except StopAsyncIteration:
-            return None
-        except TimeoutError:
-            if not limit.expired():
-                raise
-            return None
+        return await _unless_late(anext(self), timeout)
 
     def close(self) -> None:
         """End it. What was not acknowledged is given to other readers."""
@@ -99,7 +100,7 @@ class Subscription:
             self._leave(self)
 
     async def __aenter__(self) -> Self:
-        return await self.ready()
+        return await self.opened()
 
     async def __aexit__(self, *_: object) -> None:
         self.close()
@@ -113,7 +114,7 @@ class Subscription:
             self._last = None
         delivery = next(self._current, None)
         while delivery is None:
-            self._current = iter(await self.next_batch())
+            self._current = iter(await self._take())
             delivery = next(self._current, None)
         self._last = delivery
         return delivery
@@ -121,16 +122,19 @@ class Subscription:
     async def batches(self) -> AsyncIterator[Batch]:
         """The same, a bundle at a time: the fast way. With `auto_ack` a batch is acknowledged as one."""
         while True:
-            try:
-                batch = await self.next_batch()
-            except StopAsyncIteration:
+            batch = await self.next_batch()
+            if batch is None:
                 return
             yield batch
             if self.auto_ack:
                 batch.ack()
 
-    async def next_batch(self) -> Batch:
-        """The next bundle's messages. Raises `StopAsyncIteration` when the subscription was closed."""
+    async def next_batch(self, timeout: float | None = None) -> Batch | None:
+        """The next bundle's messages; None if none came within `timeout` seconds, or after the close."""
+        return await _unless_late(self._take(), timeout)
+
+    async def _take(self) -> Batch:
+        """Raises `StopAsyncIteration` when the subscription was closed."""
         while True:
             while not self._waiting:
                 if self._error:
@@ -192,3 +196,17 @@ class Subscription:
     def forget_waiting(self) -> None:
         """The connection was lost: the node gives again what is not yet handed out."""
         self._waiting.clear()
+
+
+async def _unless_late(arriving: Awaitable[Arrived], timeout: float | None) -> Arrived | None:
+    """None if it has not come within `timeout` seconds, or comes no more."""
+    limit = asyncio.timeout(seconds("timeout", timeout))
+    try:
+        async with limit:
+            return await arriving
+    except StopAsyncIteration:
+        return None
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        return None

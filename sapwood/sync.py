@@ -188,9 +188,12 @@ class Client:
         work = self.asynchronous.send_many(destination, given, wait=wait, timeout=timeout, **options)
         self.background.run(work)
 
-    def publish_journal(self, journal: "Journal") -> int:
-        """Send everything that waits in a journal, until the node has it all; returns how many entries."""
-        return self.background.run(journal.publish(self.asynchronous))
+    def publish_journal(self, journal: "Journal", *, timeout: float | None = None) -> int:
+        """Send everything that waits in a journal, until the node has it all; returns how many entries.
+
+        Raises `Unconfirmed` after `timeout` seconds; the entries stay.
+        """
+        return self.background.run(journal.publish(self.asynchronous, timeout=timeout))
 
     def create(self, name: str = "", *, home: bool = False, timeout: float | None = None) -> str:
         """Make a queue and return its name. '' = a transient one with a fresh name, for replies."""
@@ -216,11 +219,7 @@ class Client:
 
         async def ask() -> Subscription:
             made = self.asynchronous.subscribe(destination, credit=credit, durable=durable, auto_ack=auto_ack)
-            try:
-                return await made.ready(timeout)
-            except BaseException:
-                made.close()
-                raise
+            return await made.opened(timeout)
 
         return SyncSubscription(self.background, self.background.run(ask()))
 

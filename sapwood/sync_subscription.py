@@ -1,12 +1,10 @@
 """A subscription for programs without asyncio: what it hands out may be used in any thread."""
 
-import asyncio
 from collections.abc import Iterator
 from typing import Self
 
 from sapwood.background import Background
 from sapwood.inbox import Batch, Delivery
-from sapwood.options import seconds
 from sapwood.protocol.bundles import Properties
 from sapwood.protocol.destinations import Destination
 from sapwood.subscription import Subscription
@@ -131,7 +129,7 @@ class SyncSubscription:
             self._last = None
         delivery = next(self._current, None)
         while delivery is None:
-            batch = self._background.run(self._fetch(timeout))
+            batch = self._background.run(self._subscription.next_batch(timeout))
             if batch is None:
                 return None
             self._current = iter(batch)
@@ -148,15 +146,8 @@ class SyncSubscription:
 
     def next_batch(self, timeout: float | None = None) -> "SyncBatch | None":
         """The next bundle's messages; None if none came within `timeout` seconds, or after the close."""
-        batch = self._background.run(self._fetch(timeout))
+        batch = self._background.run(self._subscription.next_batch(timeout))
         return SyncBatch(self._background, batch) if batch is not None else None
-
-    async def _fetch(self, timeout: float | None) -> Batch | None:
-        try:
-            async with asyncio.timeout(seconds("timeout", timeout)):
-                return await self._subscription.next_batch()
-        except (TimeoutError, StopAsyncIteration):
-            return None
 
     def close(self) -> None:
         """End it. What was not acknowledged is given to other readers."""

@@ -1,14 +1,17 @@
 """A journal loses nothing, whatever stops when; it repeats under the same message id, or not at all."""
 
 import asyncio
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
-from sapwood import Client, connect, sync
-from sapwood.journal import Journal
-from sapwood.protocol.bundles import Message, decode_messages
+from sapwood import Client, Unconfirmed, connect, sync
+from sapwood.journal import Journal, _insert
+from sapwood.protocol.bundles import Foreign, Message, decode_messages
+from sapwood.protocol.errors import SapwoodError
 from sapwood.protocol.session_frames import Confirm, Reject, Send
 
 
@@ -140,15 +143,77 @@ async def test_a_full_queue_is_tried_again_and_what_cannot_be_taken_is_set_aside
 async def test_an_entry_that_can_never_be_sent_does_not_stop_the_others(played: Any, tmp_path: Path) -> None:
     with Journal(tmp_path / "sales") as journal:
         journal.append("queue:sales", b"1")
-        journal.append("nonsense", b"2")
+        as_older_versions_did(journal, "nonsense", b"2", {})
         journal.append("queue:sales", b"x" * 17 * 1024 * 1024)
-        journal.append("queue:sales", b"3", colour="red")
+        as_older_versions_did(journal, "queue:sales", b"3", {"colour": "red"})
         journal.append("queue:sales", b"4")
         async with client_of(played) as client:
             assert await journal.publish(client) == 2
         assert [item.number for item in journal.refused()] == [2, 3, 4]
         assert "nonsense" in journal.refused()[0].reason
     assert payloads(played) == [b"1", b"4"]
+
+
+def as_older_versions_did(
+    journal: Journal, destination: str, payload: bytes, options: dict[str, Any]
+) -> None:
+    """Write an entry that nobody has looked at."""
+    with journal._transaction() as database:
+        _insert(database, destination, payload, msgspec.msgpack.encode(options))
+
+
+@pytest.mark.parametrize(
+    ("destination", "payload", "options"),
+    [
+        ("nonsense", b"x", {}),
+        ("queue:sales", 7, {}),
+        ("queue:sales", b"x", {"timestamp": "now"}),
+        ("queue:sales", b"x", {"persistent": 1}),
+        ("queue:sales", b"x", {"colour": "red"}),
+        ("queue:sales", b"x", {"tell": True}),
+    ],
+)
+def test_what_is_wrong_is_said_when_it_is_written(
+    tmp_path: Path, destination: str, payload: Any, options: Any
+) -> None:
+    with Journal(tmp_path / "sales") as journal:
+        with pytest.raises((TypeError, ValueError, SapwoodError)):
+            journal.append_many([("queue:sales", b"right"), (destination, payload)], **options)
+        assert len(journal) == 0
+
+
+async def test_options_are_kept_as_they_are_sent(played: Any, tmp_path: Path) -> None:
+    moment = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+    foreign = Foreign(correlation=b"c", type="sale")
+    with Journal(tmp_path / "sales") as journal:
+        journal.append(
+            "queue:sales",
+            "x",
+            timestamp=moment,
+            expires_in=timedelta(seconds=90),
+            foreign=foreign,
+            headers={"a": 1},
+        )
+        async with client_of(played) as client:
+            assert await journal.publish(client) == 1
+    (found,) = messages(played.kept)
+    said = found.properties
+    assert (said.timestamp, said.expires_in) == (int(moment.timestamp()), 90_000)
+    assert (said.foreign, said.headers) == (foreign, {"a": 1})
+
+
+async def test_a_publish_ends_when_it_is_said_to_and_the_entries_stay(played: Any, tmp_path: Path) -> None:
+    played.holding = True
+    with Journal(tmp_path / "sales") as journal:
+        journal.append_many([("queue:sales", b"1"), ("queue:sales", b"2")])
+        async with client_of(played) as client:
+            with pytest.raises(Unconfirmed, match="2 messages"):
+                await journal.publish(client, timeout=0.05)
+            assert len(journal) == 2
+            await played.until(lambda: played.kept)
+            played.holding = False
+            await played.say(Confirm(2))
+            assert await journal.publish(client, timeout=60) == 2
 
 
 async def test_a_client_that_is_not_known_again_is_refused(played: Any, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import zstandard
 
-from sapwood import connect
+from sapwood import RequestTimeout, connect
 from sapwood.protocol.bundles import Flag, Message, encode_message
 from sapwood.protocol.destinations import Destination, Kind
 from sapwood.protocol.session_frames import Failed
@@ -197,3 +197,35 @@ async def test_what_cannot_be_read_is_given_up_and_the_subscription_goes_on(
     assert [(each.first, each.last) for each in played.refused] == [lost, (4, 4)]
     assert played.refused[0].reason.startswith("UNREADABLE: ")
     assert played.refused[1].reason == "nobody knows this article"
+
+
+async def test_a_subscription_that_is_given_up_before_it_is_granted_is_closed(played: Any) -> None:
+    async with connect(played.uri) as client:
+        await client.create("q")
+        played.deaf = True
+        reader = client.subscribe("queue:q")
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.05), reader:
+                raise AssertionError("it was granted")
+        assert reader.closed
+        waits = client.subscribe("queue:q")
+        with pytest.raises(RequestTimeout):
+            await waits.ready(timeout=0.05)
+        assert not waits.closed
+        with pytest.raises(RequestTimeout):
+            await waits.opened(timeout=0.05)
+        assert waits.closed
+
+
+async def test_a_batch_is_waited_for_as_long_as_it_is_said(played: Any) -> None:
+    async with connect(played.uri) as client:
+        prices = client.subscribe("queue:prices")
+        assert await prices.next_batch(timeout=0.05) is None
+        await played.until(lambda: played.subscriptions)
+        (number,) = played.subscriptions
+        await played.deliver(number, 1, [b"one", b"two"])
+        batch = await prices.next_batch(timeout=60)
+        assert batch is not None
+        assert batch.payloads == [b"one", b"two"]
+        prices.close()
+        assert await prices.next_batch() is None

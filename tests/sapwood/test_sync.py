@@ -211,7 +211,7 @@ def test_it_has_what_the_asynchronous_one_has() -> None:
     assert parameters(sapwood, "connect") == parameters(sync, "connect")
 
 
-OF_THE_SESSION = {"ready", "closed", "granted", "failed", "arrived", "forget_waiting", "move"}
+OF_THE_SESSION = {"ready", "opened", "closed", "granted", "failed", "arrived", "forget_waiting", "move"}
 
 
 def public(kind: type) -> set[str]:
@@ -256,3 +256,29 @@ def test_a_message_that_is_given_back_comes_again(client: sync.Client, uri: str)
         second.ack()
     with sync.connect(uri, timeout=PATIENCE) as other, other.subscribe("queue:tried") as rest:
         assert rest.next(timeout=0.5) is None
+
+
+def test_the_till_of_the_examples_keeps_its_sales_until_a_node_takes_them(
+    uri: str, client: sync.Client, tmp_path: Path
+) -> None:
+    till = Path(__file__).parents[2] / "examples" / "client" / "till.py"
+    (nobody,) = free_ports(1)
+
+    def sell(*arguments: str) -> "subprocess.CompletedProcess[str]":
+        command = [sys.executable, "-W", "error", str(till), *arguments]
+        environment = os.environ | {"PYTHONPATH": str(till.parents[2])}
+        return subprocess.run(
+            command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+        )
+
+    away = f"http://127.0.0.1:{nobody}"
+    failed = sell(away, "--wait", "0.2")
+    assert (failed.returncode, failed.stdout) == (1, "3 sales are on this disk\n")
+    assert str(nobody) in failed.stderr
+    client.create("sales")
+    sold = sell(away, uri, "--sales", "2", "--wait", "60")
+    assert sold.stdout.splitlines() == ["5 sales are on this disk", "connected to hq", "hq took 5 sales"]
+    with client.subscribe("queue:sales", auto_ack=True) as sales:
+        receipts = [json.loads(next(sales).payload)["receipt"] for _ in range(5)]
+        assert receipts == [0, 1, 2, 0, 1]
+        assert sales.next(timeout=0) is None
