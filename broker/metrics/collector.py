@@ -24,10 +24,9 @@ class Collector:
     def __repr__(self) -> str:
         return f"<Collector of {self._report.core!r}>"
 
-    def parts(self) -> Iterator[list[Family]]:
-        """Everything, whole families one after the other, in parts between which the node may do other work.
-
-        Call on the event loop.
+    def parts(self) -> Iterator[list[Family] | None]:
+        """Everything, whole families one after the other; None at each step between which the node may do
+        other work. One at a time; call on the event loop.
         """
         report, core = self._report, self._report.core
         core.advance(report.driver.now())
@@ -36,10 +35,12 @@ class Collector:
             *site.families(core.site, report.desk),
             *location.families(report.diallers, report.registrar),
         ]
-        yield self._links.families(core)
-        yield self._queues.families(core)
-        yield [*topics(core), *self._sessions.families(core), *process.families(report.started_at)]
+        yield (yield from self._links.families(core))
+        yield (yield from self._queues.families(core))
+        yield (yield from topics(core))
+        yield (yield from self._sessions.families(core))
+        yield process.families(report.started_at)
 
     def families(self) -> list[Family]:
         """Everything at once."""
-        return [family for part in self.parts() for family in part]
+        return [family for part in self.parts() if part is not None for family in part]

@@ -1,12 +1,13 @@
 """Links: the state of each, how long it has lasted, what went over it, what waits for it."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Final
 
 from broker.core.links.neighbour import Neighbour
+from broker.metrics import label_limit
 from broker.metrics.exposition import Family, counter, gauge
-from broker.metrics.label_limit import OTHER, Counters, LabelLimit
+from broker.metrics.label_limit import Counters, LabelLimit, summed
 from treeconnector.relations import Relation
 
 if TYPE_CHECKING:
@@ -91,67 +92,84 @@ class LinkFigures:
     def __repr__(self) -> str:
         return f"<LinkFigures {self._seats!r}>"
 
-    def families(self, core: "NodeCore") -> list[Family]:
-        links = core.neighbours
-        weights = {
-            name: float("inf") if link.relation is Relation.PARENT else float(link.queue.messages)
-            for name, link in links.items()
-        }
-        counters = {name: tuple(read(link) for _, _, read in _COUNTED) for name, link in links.items()}
-        named = sorted(self._seats.look(weights, counters))
-        groups: dict[str, list[Neighbour]] = {name: [links[name]] for name in named}
-        rest = [link for name, link in links.items() if name not in groups]
-        if rest or any(self._seats.rest):
-            groups[OTHER] = rest
-        totals = {**counters, OTHER: self._seats.rest}
-        return [_numbers(core), _states(groups), *_gauges(groups, core.clock.now), *_totals(groups, totals)]
+    def families(self, core: "NodeCore") -> Generator[None, None, list[Family]]:
+        """Some links a step."""
+        now, links = core.clock.now, list(core.neighbours.values())
+        numbers = {(relation, state): 0 for relation in Relation for state in STATES}
+        for count, link in enumerate(links):
+            numbers[link.relation, link.state] += 1
+            if count % label_limit.STEP == 0:
+                yield
+        sums = yield from summed(
+            self._seats,
+            lambda: ((link.name, link) for link in links),
+            lambda link: float("inf") if link.relation is Relation.PARENT else float(link.queue.messages),
+            lambda link: tuple(read(link) for _, _, read in _COUNTED),
+            lambda: LinkSums(now),
+        )
+        totals = {name: self._seats.counters(name) for name in sums}
+        return [_numbers(numbers), _states(sums), *_gauges(sums), *_totals(sums, totals)]
 
 
-def _numbers(core: "NodeCore") -> Family:
+class LinkSums:
+    """Of some links. `measured` as `_MEASURED` says, `ages` as `_AGES`; `relation`: of the first."""
+
+    def __init__(self, now: float) -> None:
+        self.states: Counter[str] = Counter()
+        self.relation: str = ""
+        self.measured = [0] * len(_MEASURED)
+        self.ages = [0.0] * len(_AGES)
+        self._now = now
+
+    def add(self, link: Neighbour) -> None:
+        self.states[link.state] += 1
+        self.relation = self.relation or link.relation
+        for index, (_, _, read) in enumerate(_MEASURED):
+            self.measured[index] += int(read(link, self._now))
+        for index, (_, _, read) in enumerate(_AGES):
+            self.ages[index] = max(self.ages[index], read(link, self._now))
+
+
+def _numbers(counts: dict[tuple[Relation, str], int]) -> Family:
     """All links, whether they have a label or not."""
     family = gauge("sapwood_links", "Neighbours of this node by relation and state of the link.")
-    counts = {(relation, state): 0 for relation in Relation for state in STATES}
-    for link in core.neighbours.values():
-        counts[link.relation, link.state] += 1
     for (relation, state), count in counts.items():
         family.add(count, relation=relation, state=state)
     return family
 
 
-def _states(groups: dict[str, list[Neighbour]]) -> Family:
+def _states(sums: dict[str, LinkSums]) -> Family:
     family = gauge(
         "sapwood_link_state",
         "1 for the state that the link is in, else 0; of 'other': how many of them are in that state.",
     )
-    for name, links in groups.items():
-        counts = Counter(link.state for link in links)
+    for name, each in sums.items():
         for state in STATES:
-            family.add(counts[state], link=name, relation=_relation(links), state=state)
+            family.add(each.states[state], link=name, relation=_relation(each), state=state)
     return family
 
 
-def _gauges(groups: dict[str, list[Neighbour]], now: float) -> list[Family]:
+def _gauges(sums: dict[str, LinkSums]) -> list[Family]:
     families = []
-    for suffix, text, read in _MEASURED:
+    for index, (suffix, text, _) in enumerate(_MEASURED):
         families.append(family := gauge(f"sapwood_link_{suffix}", text))
-        for name, links in groups.items():
-            family.add(sum(int(read(link, now)) for link in links), link=name, relation=_relation(links))
-    for suffix, text, read in _AGES:
+        for name, each in sums.items():
+            family.add(each.measured[index], link=name, relation=_relation(each))
+    for index, (suffix, text, _) in enumerate(_AGES):
         families.append(family := gauge(f"sapwood_link_{suffix}", text))
-        for name, links in groups.items():
-            value = max((read(link, now) for link in links), default=0.0)
-            family.add(max(round(value, 3), 0.0), link=name, relation=_relation(links))
+        for name, each in sums.items():
+            family.add(round(each.ages[index], 3), link=name, relation=_relation(each))
     return families
 
 
-def _totals(groups: dict[str, list[Neighbour]], totals: dict[str, Counters]) -> list[Family]:
+def _totals(sums: dict[str, LinkSums], totals: dict[str, Counters]) -> list[Family]:
     families = []
     for index, (suffix, text, _) in enumerate(_COUNTED):
         families.append(family := counter(f"sapwood_link_{suffix}", text))
-        for name, links in groups.items():
-            family.add(totals[name][index], link=name, relation=_relation(links))
+        for name, each in sums.items():
+            family.add(totals[name][index], link=name, relation=_relation(each))
     return families
 
 
-def _relation(links: list[Neighbour]) -> str:
-    return links[0].relation if links else "child"
+def _relation(sums: LinkSums) -> str:
+    return sums.relation or "child"

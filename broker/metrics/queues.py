@@ -5,15 +5,16 @@ there for a while. All others are counted with the rest: made-up names of reply 
 through, would be a new label each time.
 """
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any, Final
 
 from broker.core.messages.queue import Queue
 from broker.core.messages.queue_names import is_internal
 from broker.core.policies.statistics import LATENCY_BOUNDS
 from broker.histogram import Histogram
+from broker.metrics import label_limit
 from broker.metrics.exposition import Family, counter, gauge, histogram
-from broker.metrics.label_limit import OTHER, Counters, LabelLimit
+from broker.metrics.label_limit import Counters, LabelLimit, summed
 from sapwood.protocol.destinations import Kind
 
 if TYPE_CHECKING:
@@ -33,27 +34,55 @@ class QueueFigures:
     def __repr__(self) -> str:
         return f"<QueueFigures {self._seats!r}>"
 
-    def families(self, core: "NodeCore") -> list[Family]:
-        now = core.clock.now
-        places = {
-            place.name.removeprefix("queue:"): place
-            for place in core.custody.queues.values()
-            if _is_for_applications(place)
-        }
-        weights = {
-            name: place.messages + 1e-9 * place.tally.entered
-            for name, place in places.items()
-            if _has_a_name(place, now, core.identity.name)
-        }
-        counters = {name: _counters(place) for name, place in places.items()}
-        named = self._seats.look(weights, counters)
+    def families(self, core: "NodeCore") -> Generator[None, None, list[Family]]:
+        """Some queues a step."""
+        now, node = core.clock.now, core.identity.name
+        queues = list(core.custody.queues.values())
+        kinds = dict.fromkeys(("persistent", "transient", "passing"), 0)
+        for number, queue in enumerate(queues):
+            if _is_for_applications(queue):
+                kinds["transient" if queue.owner else "persistent" if queue.created else "passing"] += 1
+            if number % label_limit.STEP == 0:
+                yield
+        sums = yield from summed(
+            self._seats,
+            lambda: (
+                (each.name.removeprefix("queue:"), each) for each in queues if _is_for_applications(each)
+            ),
+            lambda each: each.messages + 1e-9 * each.tally.entered if _has_a_name(each, now, node) else None,
+            _counters,
+            QueueSums,
+        )
         found = _Families()
-        for name in sorted(named):
-            found.add(name, [places[name]], counters[name], now)
-        rest = [place for name, place in places.items() if name not in named]
-        if rest or any(self._seats.rest):
-            found.add(OTHER, rest, self._seats.rest, now)
-        return [_kinds(places.values()), *found.all()]
+        for name, each in sums.items():
+            found.add(name, each, self._seats.counters(name), now)
+        family = gauge(
+            "sapwood_queues",
+            "Queues of this node by kind; passing: not created here, messages are on their way through.",
+        )
+        for kind, count in kinds.items():
+            family.add(count, kind=kind)
+        return [family, *found.all()]
+
+
+class QueueSums:
+    """Of some queues. `since`: the first message that waits in any of them."""
+
+    def __init__(self) -> None:
+        self.messages = self.size = self.given = 0
+        self.since: float | None = None
+        self.readers: set[Any] = set()
+
+    def add(self, queue: Queue) -> None:
+        self.messages += queue.messages
+        self.size += queue.size
+        since = queue.waiting.since
+        if since is not None and (self.since is None or since < self.since):
+            self.since = since
+        for reader in queue.consumers:
+            if reader not in self.readers:
+                self.readers.add(reader)
+                self.given += reader.outstanding
 
 
 class _Families:
@@ -80,14 +109,12 @@ class _Families:
             "Time of a message from its arrival at this node to its acknowledgement by a reader here.",
         )
 
-    def add(self, name: str, places: list[Queue], counters: Counters, now: float) -> None:
-        oldest = [place.waiting.since for place in places if place.waiting.since is not None]
-        readers = list(dict.fromkeys(reader for place in places for reader in place.consumers))
-        self.messages.add(sum(place.messages for place in places), queue=name)
-        self.size.add(sum(place.size for place in places), queue=name)
-        self.age.add(max(round(now - min(oldest), 3), 0.0) if oldest else 0, queue=name)
-        self.given.add(sum(reader.outstanding for reader in readers), queue=name)
-        self.readers.add(len(readers), queue=name)
+    def add(self, name: str, sums: QueueSums, counters: Counters, now: float) -> None:
+        self.messages.add(sums.messages, queue=name)
+        self.size.add(sums.size, queue=name)
+        self.age.add(0 if sums.since is None else max(round(now - sums.since, 3), 0.0), queue=name)
+        self.given.add(sums.given, queue=name)
+        self.readers.add(len(sums.readers), queue=name)
         self.entered.add(counters[0], queue=name)
         self.left.add(counters[1], queue=name)
         counts = [int(count) for count in counters[2:-1]]
@@ -99,39 +126,28 @@ class _Families:
         return [*gauges, self.entered, self.left, self.latency]
 
 
-def topics(core: "NodeCore") -> list[Family]:
-    """Subscriptions to topics, all together: their ids would tell a session's token."""
-    found = core.topics.subscriptions.values()
-    oldest = [item.queue.waiting.since for item in found if item.queue.waiting.since is not None]
-    attached = sum(item.attached for item in found)
+def topics(core: "NodeCore") -> Generator[None, None, list[Family]]:
+    """Subscriptions to topics, all together, some a step: their ids would tell a session's token."""
+    subscriptions = list(core.topics.subscriptions.values())
+    attached, sums = 0, QueueSums()
+    for number, each in enumerate(subscriptions):
+        attached += each.attached
+        sums.add(each.queue)
+        if number % label_limit.STEP == 0:
+            yield
     return [
         gauge("sapwood_subscriptions", "Topic subscriptions here; detached: durable, without a reader now.")
         .add(attached, state="attached")
-        .add(len(found) - attached, state="detached"),
+        .add(len(subscriptions) - attached, state="detached"),
         gauge("sapwood_subscription_messages", "Messages that wait for topic subscriptions.").add(
-            sum(item.queue.messages for item in found)
+            sums.messages
         ),
-        gauge("sapwood_subscription_size_bytes", "Bytes of the bundles that wait for them.").add(
-            sum(item.queue.size for item in found)
-        ),
+        gauge("sapwood_subscription_size_bytes", "Bytes of the bundles that wait for them.").add(sums.size),
         gauge(
             "sapwood_subscription_oldest_age_seconds", "How long the oldest of those has waited; 0: none."
-        ).add(max(round(core.clock.now - min(oldest), 3), 0.0) if oldest else 0),
+        ).add(0 if sums.since is None else max(round(core.clock.now - sums.since, 3), 0.0)),
         gauge("sapwood_retained_messages", "Retained messages of topics.").add(len(core.topics.retained)),
     ]
-
-
-def _kinds(places: Iterable[Queue]) -> Family:
-    counts = dict.fromkeys(("persistent", "transient", "passing"), 0)
-    for place in places:
-        counts["transient" if place.owner else "persistent" if place.created else "passing"] += 1
-    family = gauge(
-        "sapwood_queues",
-        "Queues of this node by kind; passing: not created here, messages are on their way through.",
-    )
-    for kind, count in counts.items():
-        family.add(count, kind=kind)
-    return family
 
 
 def _is_for_applications(place: Queue) -> bool:

@@ -1,11 +1,11 @@
 """Applications' sessions: what each has, sent and got. A session is named by its masked token."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Final
 
 from broker.core.sessions.sessions import Session
 from broker.metrics.exposition import Family, counter, gauge
-from broker.metrics.label_limit import OTHER, Counters, LabelLimit
+from broker.metrics.label_limit import Counters, LabelLimit, summed
 
 if TYPE_CHECKING:
     from broker.core.node import NodeCore
@@ -38,48 +38,58 @@ class SessionFigures:
     def __repr__(self) -> str:
         return f"<SessionFigures {self._seats!r}>"
 
-    def families(self, core: "NodeCore") -> list[Family]:
-        now = core.clock.now
-        sessions = {self._masked(token): session for token, session in core.switch.sessions.items()}
-        counters: dict[str, Counters] = {name: session.totals for name, session in sessions.items()}
-        weights = {name: float(_MEASURED[2][2](session)) for name, session in sessions.items()}
-        named = sorted(self._seats.look(weights, counters))
-        groups = {name: [sessions[name]] for name in named}
-        rest = [session for name, session in sessions.items() if name not in groups]
-        if rest or any(self._seats.rest):
-            groups[OTHER] = rest
-        totals = {**counters, OTHER: self._seats.rest}
+    def families(self, core: "NodeCore") -> Generator[None, None, list[Family]]:
+        """Some sessions a step."""
+        now, sessions = core.clock.now, list(core.switch.sessions.items())
+        sums = yield from summed(
+            self._seats,
+            lambda: ((self._masked(token), session) for token, session in sessions),
+            lambda session: float(_MEASURED[2][2](session)),
+            lambda session: session.totals,
+            lambda: SessionSums(now),
+        )
         return [
-            gauge("sapwood_sessions", "Sessions of applications at this node.").add(
-                len(core.switch.sessions)
-            ),
-            *_gauges(groups),
-            _silence(groups, now),
-            *_totals(groups, totals),
+            gauge("sapwood_sessions", "Sessions of applications at this node.").add(len(sessions)),
+            *_gauges(sums),
+            _silence(sums, now),
+            *_totals({name: self._seats.counters(name) for name in sums}),
         ]
 
 
-def _gauges(groups: dict[str, list[Session]]) -> list[Family]:
+class SessionSums:
+    """Of some sessions. `measured`: as `_MEASURED` says. `heard`: when the most silent one was heard."""
+
+    def __init__(self, now: float) -> None:
+        self.measured = [0] * len(_MEASURED)
+        self.heard = now
+        self._now = now
+
+    def add(self, session: Session) -> None:
+        for index, (_, _, read) in enumerate(_MEASURED):
+            self.measured[index] += read(session)
+        self.heard = min(self.heard, max((line.heard for line in session.connections), default=self._now))
+
+
+def _gauges(sums: dict[str, SessionSums]) -> list[Family]:
     families = []
-    for suffix, text, read in _MEASURED:
+    for index, (suffix, text, _) in enumerate(_MEASURED):
         families.append(family := gauge(f"sapwood_session_{suffix}", text))
-        for name, sessions in groups.items():
-            family.add(sum(map(read, sessions)), session=name)
+        for name, each in sums.items():
+            family.add(each.measured[index], session=name)
     return families
 
 
-def _silence(groups: dict[str, list[Session]], now: float) -> Family:
+def _silence(sums: dict[str, SessionSums], now: float) -> Family:
     family = gauge("sapwood_session_silence_seconds", "Time since any connection of the session was heard.")
-    for name, sessions in groups.items():
-        heard = [max((line.heard for line in item.connections), default=now) for item in sessions]
-        family.add(max(round(now - min(heard, default=now), 3), 0.0), session=name)
+    for name, each in sums.items():
+        family.add(max(round(now - each.heard, 3), 0.0), session=name)
     return family
 
 
-def _totals(groups: dict[str, list[Session]], totals: dict[str, Counters]) -> list[Family]:
+def _totals(totals: dict[str, Counters]) -> list[Family]:
     families = []
     for index, (suffix, text) in enumerate(_COUNTED):
         families.append(family := counter(f"sapwood_session_{suffix}", text))
-        for name in groups:
-            family.add(totals[name][index], session=name)
+        for name, counters in totals.items():
+            family.add(counters[index], session=name)
     return families

@@ -296,3 +296,22 @@ async def test_the_type_of_the_answer(start: Starter) -> None:
         async with session.get(f"{url(node)}/metrics", headers={**OPEN, "Accept-Encoding": "gzip"}) as got:
             assert got.headers["Content-Type"].startswith("application/openmetrics-text; version=1.0.0")
             assert got.headers["Content-Encoding"] == "gzip"
+
+
+async def test_others_have_their_turns_while_the_figures_of_many_queues_are_gathered(
+    start: Starter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = await start(metrics=Metrics(max_queues=5))
+    async with connect(url(node)) as client:
+        for number in range(300):
+            await client.create(f"q{number:03}")
+    monkeypatch.setattr("broker.shares.SLICE", 0.0)
+    monkeypatch.setattr("broker.metrics.label_limit.STEP", 1)
+    turns, answer = 0, asyncio.create_task(samples(node))
+    while not answer.done():
+        turns += 1
+        await asyncio.sleep(0)
+    found = answer.result()
+    assert turns > 4 * 300
+    assert value(found, "sapwood_queues", kind="persistent") == 300
+    assert len(names_of(found, "sapwood_queue_messages", "queue")) == 6

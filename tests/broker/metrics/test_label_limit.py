@@ -1,13 +1,25 @@
 """A bounded number of names, and counters that never fall."""
 
 import random
+from collections.abc import Generator
 
-from broker.metrics.label_limit import LabelLimit
+from broker.metrics.label_limit import STEP, LabelLimit
 
 
 def look(seats: LabelLimit, **counts: int) -> set[str]:
     """Everything may have a name, and weighs what it has counted."""
-    return seats.look({k: float(v) for k, v in counts.items()}, {k: (v,) for k, v in counts.items()})
+    return steps(seats.look((name, float(count), (count,)) for name, count in counts.items()))[1]
+
+
+def steps(work: Generator[None, None, set[str]]) -> tuple[int, set[str]]:
+    """How many steps a look takes, and who has a name then."""
+    taken = 0
+    while True:
+        try:
+            next(work)
+        except StopIteration as done:
+            return taken, done.value
+        taken += 1
 
 
 def test_the_largest_have_names() -> None:
@@ -71,8 +83,30 @@ def test_whatever_happens_the_rest_never_falls_and_names_are_bounded() -> None:
         else:
             counts[name] = counts.get(name, 0) + chance.randrange(50)
         weights = {k: chance.random() for k in counts if chance.random() < 0.8}
-        named = seats.look(weights, {k: (v,) for k, v in counts.items()})
+        named = steps(seats.look((k, weights.get(k), (v,)) for k, v in counts.items()))[1]
         assert len(named) <= 3
         assert named <= set(weights)
         assert seats.rest[0] >= before
         before = seats.rest[0]
+
+
+def test_a_look_takes_a_step_for_each_few_items() -> None:
+    seats = LabelLimit(2, 1)
+    taken, named = steps(seats.look((f"q{number}", float(number), (number,)) for number in range(5000)))
+    assert named == {"q4999", "q4998"}
+    assert taken >= 2 * 5000 / STEP
+
+
+def test_a_look_that_is_given_up_counts_nothing_twice() -> None:
+    counts = {f"q{number}": 1 for number in range(4 * STEP)}
+    seats = LabelLimit(1, 1)
+    look(seats, largest=10, **counts)
+    more = dict.fromkeys(counts, 2)
+    taken, _ = steps(LabelLimit(1, 1).look((name, float(count), (count,)) for name, count in more.items()))
+    work = seats.look((name, float(count), (count,)) for name, count in {"largest": 10, **more}.items())
+    for _ in range(taken // 2 + 3):
+        next(work)
+    work.close()
+    assert 4 * STEP < seats.rest[0] < 8 * STEP
+    look(seats, largest=10, **more)
+    assert seats.rest == (8 * STEP,)
