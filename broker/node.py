@@ -43,6 +43,7 @@ from broker.room import Room
 from broker.settings import (
     announced,
     core_settings,
+    dashboard,
     http_settings,
     intake_bounds,
     link_settings,
@@ -117,6 +118,7 @@ class Node:
         self._set_to_work()
         grants.warn(_log)
         _log.info("= node %s (%s) of tree %s listens on port %d", site.name, site.role, site.tree, self.port)
+        _log.info("= dashboard: %s", dashboard(site.listener, self.port))
 
     def _drive(
         self,

@@ -11,7 +11,7 @@ from broker.http.settings import HttpSettings
 from broker.intake import Bounds, most_files
 from broker.metrics.label_limit import Labels
 from config.credentials import mesh_secret, token
-from config.model import ClientTls, DestinationPolicy, Site
+from config.model import ClientTls, DestinationPolicy, Listener, Site
 from config.schemes import DIRECT
 from sapwood.protocol.bundles import Scope
 from sapwood.protocol.destinations import Kind
@@ -139,6 +139,13 @@ def announced(site: Site, port: int) -> list[str]:
     host = socket.gethostname() if listener.host in _EVERYWHERE else listener.host
     scheme = DIRECT.tls_scheme if listener.tls.certificate or site.enrolment.authority else DIRECT.scheme
     return [f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}{DIRECT.path}"]
+
+
+def dashboard(listener: Listener, port: int) -> str:
+    """Where a browser on this machine finds the node."""
+    host = "localhost" if listener.host in _EVERYWHERE else listener.host
+    scheme = "https" if listener.tls.certificate else "http"
+    return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}/dashboard"
 
 
 def client_tls(tls: ClientTls) -> TlsSettings:

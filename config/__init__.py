@@ -35,4 +35,5 @@
 | `write` | writes a site as XML or YAML text: only what differs from the defaults, so a file stays small |
 | `xml` | reads a site's file in XML. Values are attributes, sections are elements |
 | `yaml` | reads a site's file in YAML 1.2 as far as a configuration needs it |
+| `yaml_errors` | mistakes of a file that is not YAML, in words of people who write configurations |
 """

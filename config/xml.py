@@ -73,7 +73,7 @@ def read(data: bytes | str, file: str = "") -> Site:
     """
     try:
         root = parse(decode(data))
-        if root.name == "beans" or any(each.text.startswith(_ACTIVEMQ) for each in root.attributes):
+        if root.name == "beans" or any(map(_is_of_activemq, root.attributes)):
             advice = "this is ActiveMQ's own file: `sapwood config convert FILE` makes a site's file of it"
             raise Unreadable(advice, root.mark)
         if root.name != ROOT:
@@ -82,6 +82,10 @@ def read(data: bytes | str, file: str = "") -> Site:
         raise failure(file, error) from None
     root.attributes = [one for one in root.attributes if one.name not in _SCHEMA_HINTS]
     return build.site(_section(root, Site), XML, file)
+
+
+def _is_of_activemq(attribute: Attribute) -> bool:
+    return attribute.text.startswith(_ACTIVEMQ) or attribute.name == "brokerName"
 
 
 def parse(text: str) -> Element:

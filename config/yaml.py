@@ -29,6 +29,7 @@ from config.errors import LISTED, ConfigurationError, Problem, did_you_mean
 from config.fields import YAML, settings
 from config.kinds import shown
 from config.model import Site
+from config.yaml_errors import told
 
 ROOT: Final = "broker"
 _PLAIN: Final = (
@@ -87,16 +88,14 @@ class _Reader:
         try:
             return next(self.events)
         except yaml.reader.ReaderError as error:
-            raise Unreadable(
-                f"this character is not allowed in YAML: {error.reason}", self.place(error.position)
-            ) from None
+            text = f"the character U+{ord(self.text[error.position]):04X} is not allowed in YAML: remove it"
+            raise Unreadable(text, self.place(error.position)) from None
         except yaml.MarkedYAMLError as error:
-            mark = error.problem_mark or error.context_mark
-            place = Mark(mark.line + 1, mark.column + 1) if mark else None
-            context = f" {error.context}" if error.context else ""
-            raise Unreadable(f"this is not YAML: {error.problem}{context}", place) from None
-        except (ValueError, OverflowError) as error:
-            raise Unreadable(f"this is not YAML: {error}") from None
+            text, place = told(error)
+            raise Unreadable(f"this is not YAML: {text}", place) from None
+        except (ValueError, OverflowError):
+            text = "a number after a backslash is no character: use single quotes"
+            raise Unreadable(f"this is not YAML: {text}") from None
 
     def place(self, position: int) -> Mark:
         before = self.text[:position]

@@ -1,8 +1,8 @@
 """What `sapwood node check` says of the nodes that this one dials: its parent, and the others of its mesh.
 
-Law: warnings only, since what is wrong with a neighbour may be cured tomorrow. Over WebSocket the port is
-asked for its health, which shows whether a node is there and whether both speak TLS; one that is slow to say
-so is taken as it is.
+Law: warnings only, since what is wrong with a neighbour may be cured tomorrow; but no node is its own parent.
+Over WebSocket the port is asked for its health, which shows whether a node is there and whether both speak
+TLS; one that is slow to say so is taken as it is.
 """
 
 import asyncio
@@ -11,6 +11,7 @@ import socket
 import ssl
 from collections.abc import Iterator
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from ipaddress import ip_address
 from typing import Final
 
 from bridges.tls import TlsError, client_context, is_not_tls
@@ -20,6 +21,7 @@ from broker.location.finder import Finder
 from broker.location.ways import finders_of
 from broker.settings import client_tls
 from config.model import ClientTls, Site, TreeConnector
+from config.schemes import DIRECT
 from config.uris import Address, address
 from sapwood.protocol.errors import SapwoodError
 
@@ -36,8 +38,42 @@ def check_parent(site: Site) -> Iterator[SiteFinding]:
         way = address(uri)
         if way.looked_up:
             yield from _found(site, connector, uri)
+        elif way.direct and _is_own(site, way):
+            text = f"{way.host}:{way.port} is this node's own port: expected that of its parent; change {uri}"
+            other = ", or give this node another one (listener, port)" if way.port == DIRECT.port else ""
+            yield SiteFinding("parent", "failed", text + other)
         else:
             yield _reached("parent", way, connector.tls)
+
+
+def _is_own(site: Site, way: Address) -> bool:
+    """Does the node itself listen there?"""
+    if way.port != site.listener.port:
+        return False
+    try:
+        own, there = (_addresses(host, way.port) for host in (site.listener.host, way.host))
+    except OSError:
+        return False  # it has no address, and somebody else says so
+    everywhere = {":" in host for host in own if ip_address(host).is_unspecified}
+    return bool(own & there) or any(
+        (":" in host) in everywhere and _is_of_this_machine(host) for host in there
+    )
+
+
+def _addresses(host: str, port: int) -> set[str]:
+    found = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)
+    return {str(where[0]).partition("%")[0] for *_, where in found}
+
+
+def _is_of_this_machine(host: str) -> bool:
+    """Nobody can bind an address of another one."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        try:
+            probe.bind((host, 0))
+        except OSError:
+            return False
+    return True
 
 
 def check_mesh(site: Site) -> Iterator[SiteFinding]:

@@ -129,6 +129,7 @@ async def test_real_nodes_say_what_an_operator_needs(tmp_path: Path) -> None:
     quick = {"backoff_initial": "50ms", "backoff_max": "100ms"}
     hq_log, store_log = tmp_path / "hq.log", tmp_path / "store.log"
     async with running(tmp_path, "hq", hq_port, limits=limits):
+        await until_said(hq_log, f"= dashboard: http://127.0.0.1:{hq_port}/dashboard")
         await until_said(hq_log, "listens on port")
         async with running(tmp_path, "store", store_port, tree_connectors=way, link=quick):
             await until_said(hq_log, "+ link store (child) is up")

@@ -201,6 +201,34 @@ def test_a_parent_that_cannot_be_reached_is_only_a_warning(tmp_path: Path) -> No
         assert state(site(tmp_path, connector.replace("HOST", f"127.0.0.1:{port}")), "parent") == "ok"
 
 
+@pytest.mark.parametrize(
+    ("host", "parent", "own"),
+    [
+        ("127.0.0.1", "localhost", True),
+        ("127.0.0.1", "127.0.0.1", True),
+        ("127.0.0.1", "127.0.0.2", False),
+        ("::1", "[::1]", True),
+        ("::1", "127.0.0.1", False),
+        ("0.0.0.0", "127.0.0.1", True),
+        ("0.0.0.0", "localhost", True),
+        ("0.0.0.0", "192.0.2.1", False),
+        ("::", "[::1]", True),
+    ],
+)
+def test_no_node_is_its_own_parent(tmp_path: Path, host: str, parent: str, own: bool) -> None:
+    """Whoever listens everywhere is its own parent at each address of the machine."""
+    (port,) = free_ports(1)
+    file = site(
+        tmp_path, f"  tree_connectors: [{{nodetype: leaf, uri: 'ws://{parent}:{port}/link'}}]\n", port
+    )
+    text = file.read_text("utf-8").replace("listener: {port:", f"listener: {{host: '{host}', port:")
+    file.write_text(text + "  applications: local\n")
+    (one,) = found(file, "parent")
+    assert one.state == ("failed" if own else "warning")
+    assert (f"{port} is this node's own port: expected that of its parent" in one.text) == own
+    assert examine(file)[1] == (1 if own else 0)
+
+
 def test_a_parent_s_port_is_asked_whether_a_node_is_there_and_whether_it_speaks_tls(
     tmp_path: Path, running: Any
 ) -> None:

@@ -202,6 +202,7 @@ def test_a_bare_connector_is_checked_as_any_other() -> None:
     "text",
     [
         '<broker xmlns="http://activemq.apache.org/schema/core" brokerName="york"/>',
+        '<broker brokerName="york" dataDirectory="data"/>',
         '<beans xmlns="http://www.springframework.org/schema/beans"/>',
     ],
 )

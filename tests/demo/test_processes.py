@@ -7,8 +7,9 @@ from pathlib import Path
 import psutil
 import pytest
 
+from broker.cli.demo import processes
 from broker.cli.demo.plan import free_ports
-from broker.cli.demo.processes import NodeFailed, NodeProcess, Nodes, is_linked
+from broker.cli.demo.processes import NodeFailed, NodeProcess, Nodes, is_linked, patience
 
 pytestmark = pytest.mark.network
 
@@ -81,3 +82,44 @@ def test_a_root_is_always_linked_others_when_their_parent_link_runs(
     status: dict[str, object], linked: bool
 ) -> None:
     assert is_linked(status) is linked
+
+
+def test_a_busy_machine_has_more_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes.os, "cpu_count", lambda: 2)
+    for load, seconds in ((0.5, 60.0), (2.0, 60.0), (9.0, 270.0)):
+        monkeypatch.setattr(processes.os, "getloadavg", lambda load=load: (load, 0.0, 0.0))
+        assert patience(60.0) == seconds
+
+
+def store(folder: Path, parent: str) -> NodeProcess:
+    (port,) = free_ports(1)
+    file, way = folder / "york.yaml", parent.replace("http", "ws")
+    file.write_text(
+        f"broker:\n  name: york\n  listener: {{port: {port}}}\n"
+        f"  tree_connectors: [{{nodetype: leaf, uri: '{way}/link'}}]\n"
+    )
+    return NodeProcess("york", file, f"http://127.0.0.1:{port}")
+
+
+async def test_the_node_that_is_in_the_way_is_named(tmp_path: Path) -> None:
+    hq = node(tmp_path)
+    york = store(tmp_path, hq.url)
+    async with Nodes([hq, york]) as nodes:
+        york.start()
+        with pytest.raises(NodeFailed, match=r"^hq does not answer at http[\s\S]*load .* processors"):
+            await nodes.until_all_linked(["hq", "york"], 0.5)
+        with pytest.raises(
+            NodeFailed, match=r"^york (does not answer at http|is not linked with its parent, and)"
+        ):
+            await nodes.until_all_linked(["york"], 0.5)
+        hq.start()
+        await nodes.until_all_linked(["hq", "york"], 20)
+        os.kill(hq.pid, signal.SIGKILL)
+        assert await hq.exited() == -signal.SIGKILL
+        await nodes.until("york", lambda status: not is_linked(status), "cut off")
+        with pytest.raises(NodeFailed, match=r"^hq has ended"):
+            await nodes.until_all_linked(["york"], 20)
+        hq.start()
+        await nodes.until_all_linked(["york"], 20)
+        hq.kill()
+        assert not hq.ended_by_itself

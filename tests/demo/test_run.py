@@ -3,9 +3,11 @@
 import csv
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -111,6 +113,33 @@ def test_however_the_demo_is_stopped_no_node_is_left(tmp_path: Path, number: sig
     assert demo.returncode == (1 if number != signal.SIGKILL else -signal.SIGKILL)
     assert b"Traceback" not in errors
     wait_until(lambda: nodes_of(tmp_path) == [])
+
+
+def test_a_demo_that_is_kept_tells_its_dashboard_and_goes_on_with_traffic(tmp_path: Path) -> None:
+    with (tmp_path / "said").open("w") as said:
+        demo = subprocess.Popen(
+            [*DEMO, "--keep"], env=environment(tmp_path), stdout=said, stderr=said, process_group=0
+        )
+    try:
+        wait_until(lambda: "stop: Ctrl-C here" in (tmp_path / "said").read_text("utf-8"), 90)
+        (url,) = re.findall(
+            "^dashboard: (http://.*)/dashboard,", (tmp_path / "said").read_text("utf-8"), re.M
+        )
+        with urllib.request.urlopen(f"{url}/dashboard") as page:
+            assert "text/html" in page.headers["Content-Type"]
+        before = entered(url)
+        wait_until(lambda: entered(url) > before)
+        demo.send_signal(signal.SIGINT)
+        demo.wait(30)
+    finally:
+        demo.kill()
+    wait_until(lambda: nodes_of(tmp_path) == [])
+
+
+def entered(url: str) -> int:
+    """Messages that the applications of a node have sent."""
+    with urllib.request.urlopen(f"{url}/api/status") as answer:
+        return int(json.load(answer)["counters"]["entered"])
 
 
 def wait_until(holds: Callable[[], bool], seconds: float = 30.0) -> None:

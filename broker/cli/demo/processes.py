@@ -9,7 +9,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,6 +18,11 @@ import aiohttp
 POLL: Final = 0.05
 STOP_TIME: Final = 15.0
 Status = dict[str, Any]
+
+
+def patience(seconds: float) -> float:
+    """So much more time as this machine has more to do than it has processors."""
+    return seconds * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
 
 
 class NodeFailed(Exception):
@@ -34,6 +39,7 @@ class NodeProcess:
         self.log = file.with_suffix(".log")
         self.starts = 0
         self._process: subprocess.Popen[bytes] | None = None
+        self._signalled = False
 
     def __repr__(self) -> str:
         state = f"pid={self._process.pid}" if self.running and self._process else "stopped"
@@ -42,6 +48,11 @@ class NodeProcess:
     @property
     def running(self) -> bool:
         return self._process is not None and self._process.poll() is None
+
+    @property
+    def ended_by_itself(self) -> bool:
+        """It was started, has ended, and nobody here told it to."""
+        return self._process is not None and not self.running and not self._signalled
 
     @property
     def pid(self) -> int:
@@ -56,6 +67,7 @@ class NodeProcess:
             raise NodeFailed(f"{self.name} runs already, as process {self.pid}")
         with self.log.open("ab") as log:
             self._process = self._spawn(log.fileno(), environment or {})
+        self._signalled = False
         self.starts += 1
 
     def _spawn(self, log: int, environment: dict[str, str]) -> subprocess.Popen[bytes]:
@@ -73,6 +85,7 @@ class NodeProcess:
     def signal(self, number: int) -> None:
         """Send a signal to the process, if it still runs."""
         if self.running and self._process is not None:
+            self._signalled = True
             self._process.send_signal(number)
 
     def kill(self) -> None:
@@ -170,6 +183,35 @@ class Nodes:
     async def until_linked(self, name: str, seconds: float = 20.0) -> Status:
         """Wait until the node's link to its parent is up."""
         return await self.until(name, is_linked, "linked with its parent", seconds)
+
+    async def until_all_linked(self, names: Iterable[str], seconds: float) -> None:
+        """Wait until these nodes, parents first, are linked with their parents.
+
+        Raises `NodeFailed` when no further one has answered or was linked for `seconds`, or more on a busy
+        machine; it names the node that is in the way: one that has ended, else the uppermost.
+        """
+        loop, wanted = asyncio.get_running_loop(), list(names)
+        best, since = -1, loop.time()
+        while True:
+            found = await asyncio.gather(*map(self.status, wanted))
+            waiting = [(n, s) for n, s in zip(wanted, found, strict=True) if not s or not is_linked(s)]
+            if not waiting:
+                return
+            for node in self.by_name.values():
+                if node.ended_by_itself:
+                    raise NodeFailed(f"{node.name} has ended\n{node.last_words()}")
+            reached, limit = sum(map(bool, found)) + len(wanted) - len(waiting), patience(seconds)
+            if reached > best:
+                best, since = reached, loop.time()
+            elif loop.time() - since > limit:
+                raise NodeFailed(self._in_the_way(*waiting[0], limit))
+            await asyncio.sleep(POLL)
+
+    def _in_the_way(self, name: str, status: Status | None, seconds: float) -> str:
+        does = "is not linked with its parent" if status else f"does not answer at {self[name].url}"
+        load = f"load {os.getloadavg()[0]:.0f} on {os.cpu_count()} processors"
+        last = self[name].last_words()
+        return f"{name} {does}, and no node came further for {seconds:.0f} s ({load})\n{last}"
 
     async def stop_all(self) -> dict[str, int]:
         """SIGTERM to all, and their exit codes."""

@@ -1,8 +1,8 @@
 """Plays the piece: start, traffic, a killed store, a cut line, recovery, the count.
 
 Law: it ends by itself and leaves nothing running: when all has arrived, or when no message was taken and none
-arrived for `STALLED` seconds, so a slow machine has the time that it needs. Exit code 0 only if every message
-was taken and has arrived, once.
+arrived for `STALLED` seconds, or more on a busy machine: a slow one has the time that it needs. Exit code 0
+only if every message was taken and has arrived, once.
 """
 
 import asyncio
@@ -22,16 +22,17 @@ from broker.advisory_log import read_log
 from broker.cli.demo import costs, plan
 from broker.cli.demo.ledger import Ledger
 from broker.cli.demo.line import CutLine
-from broker.cli.demo.processes import NodeFailed, NodeProcess, Nodes
+from broker.cli.demo.processes import NodeFailed, NodeProcess, Nodes, patience
 from broker.cli.demo.report import Report, make_report, print_report
 from broker.cli.demo.traffic import Applications
+from broker.cli.demo.trickle import Trickle
 from broker.cli.demo.view import Scene, View, make_console, make_view
 from broker.cli.errors import FAILED, WELL, CommandError, make_given
 from broker.cli.output import print_json
 from sapwood.protocol.errors import SapwoodError
 
 STALLED: Final = 30.0
-START: Final = 120.0
+START: Final = 60.0
 SENDING: Final = 9.0
 KILL_AFTER, CUT_AFTER, START_AFTER, RESTORE_AFTER = 2.0, 1.0, 1.5, 3.0
 QUIET: Final = 1.0
@@ -134,8 +135,7 @@ class _Demo:
         self.view.say(f"starting {len(self.files)} nodes in {self.folder}")
         for name in self.files:
             self.nodes[name].start()
-        for name in self.files:
-            await self.nodes.until_linked(name, START)
+        await self.nodes.until_all_linked(self.files, START)
         self.view.say("the tree stands: every node is linked with its parent")
 
     async def _act(self) -> None:
@@ -146,9 +146,9 @@ class _Demo:
                 await asyncio.sleep(QUIET)
                 self.view.say("everything has arrived, and nothing more comes")
             else:
-                self.view.say(f"nothing moved for {STALLED:g} s, and not everything has arrived")
+                self.view.say(f"nothing moved for {patience(STALLED):.0f} s, and not everything has arrived")
             applications.unsubscribe()
-            if not await _within(STALLED, self._withdrawn):
+            if not await _within(patience(STALLED), self._withdrawn):
                 self.view.say("some routes have not been withdrawn yet")
 
     async def _send_and_arrive(self, applications: Applications) -> bool:
@@ -160,7 +160,7 @@ class _Demo:
             while not (work.done() and breaking.done() and self.ledger.all_arrived):
                 if (now := self.ledger.moved) != moved or not breaking.done():
                     moved, since = now, time.monotonic()
-                elif time.monotonic() - since > STALLED:
+                elif time.monotonic() - since > patience(STALLED):
                     work.cancel()
                     return False
                 await asyncio.sleep(POLL)
@@ -173,8 +173,9 @@ class _Demo:
     async def _until_known(self, destination: str) -> None:
         """Wait until HQ has an advisory that somebody reads `destination`."""
         root = self.chain.root.name
-        if not await _within(STALLED, lambda: destination in self._received(root, "add")):
-            raise NodeFailed(f"{root} does not know after {STALLED:g} s who reads {destination}")
+        limit = patience(STALLED)
+        if not await _within(limit, lambda: destination in self._received(root, "add")):
+            raise NodeFailed(f"{root} does not know after {limit:.0f} s who reads {destination}")
 
     def _withdrawn(self) -> bool:
         """For every advisory that a queue is read, there is one that it is not any more."""
@@ -209,12 +210,12 @@ class _Demo:
         self.nodes[victim].start()
         self.scene.killed.discard(victim)
         self.view.say(f"store {victim} is started again, while its region is cut off")
-        await self.nodes.until_linked(victim, START)
+        await self.nodes.until_all_linked([victim], START)
         await asyncio.sleep(RESTORE_AFTER)
         await self.line.restore()
         self.scene.line_cut = False
         self.view.say("the line is mended")
-        await self.nodes.until_linked(region, START)
+        await self.nodes.until_all_linked([region], START)
         self.view.say(f"region {region} is linked with HQ again")
 
     async def _stop(self) -> dict[str, int]:
@@ -233,13 +234,19 @@ class _Demo:
         return report
 
     async def _stay(self) -> None:
-        """Print where the nodes are, and wait to be stopped."""
+        """Print where the nodes are, let a few messages flow, and wait to be stopped."""
         lines = [f"  {place.name:<12} {place.role:<7} {self.urls[place.name]}" for place in self.chain.places]
         self.console.print("\n".join(["the chain goes on running:", *lines]), markup=False)
-        self.console.print(
-            f"look: sapwood status URL · stop: Ctrl-C here, or kill {os.getpid()}", markup=False
+        here = (
+            f"dashboard: {self.urls[self.chain.root.name]}/dashboard, and of each node at its own address",
+            f"look: sapwood status URL · stop: Ctrl-C here, or kill {os.getpid()}",
         )
+        self.console.print("\n".join(here), markup=False)
         with suppress(asyncio.CancelledError):
+            try:
+                await Trickle(self.chain, self.urls).run(self.parcels)
+            except SapwoodError as error:
+                self.console.print(f"the traffic has ended: {error}", markup=False)
             await asyncio.Event().wait()
 
 

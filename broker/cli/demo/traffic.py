@@ -7,9 +7,8 @@ confirmed, under the same numbers; the application does nothing special for that
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
-from broker.cli.demo.ledger import Ledger
 from broker.cli.demo.plan import SALES_QUEUE, Chain, Parcel, offer_topic, price_queue
 from sapwood.client import Client, connect
 
@@ -20,13 +19,21 @@ TICK: Final = 0.1
 CREDIT: Final = 200
 
 
+class Book(Protocol):
+    """Where it is written down what the nodes took, and what has arrived. See `Ledger`."""
+
+    def confirm(self, parcel: Parcel) -> None: ...
+
+    def handle(self, receiver: str, message_id: str, payload: bytes) -> None: ...
+
+
 class Applications:
     """All applications of the chain. An async context manager: connected inside, closed outside.
 
     `urls`: each node's address, by name.
     """
 
-    def __init__(self, chain: Chain, urls: dict[str, str], ledger: Ledger) -> None:
+    def __init__(self, chain: Chain, urls: dict[str, str], ledger: Book) -> None:
         self.chain = chain
         self.ledger = ledger
         self._urls = urls
@@ -101,10 +108,9 @@ class Applications:
         size = -(-len(parcels) // ticks)
         for tick, first in enumerate(range(0, len(parcels), size)):
             await asyncio.sleep(max(0.0, begin + tick * TICK - loop.time()))
-            await asyncio.gather(
-                *(self._send_one(source, parcel) for parcel in parcels[first : first + size])
-            )
+            await asyncio.gather(*(self.send_one(source, parcel) for parcel in parcels[first : first + size]))
 
-    async def _send_one(self, source: str, parcel: Parcel) -> None:
+    async def send_one(self, source: str, parcel: Parcel) -> None:
+        """Send one message and wait until its node has it."""
         await self._clients[source].send(parcel.destination, parcel.payload)
         self.ledger.confirm(parcel)
