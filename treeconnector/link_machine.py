@@ -206,7 +206,7 @@ class LinkMachine:
         if isinstance(event, Advised):
             self._control_frames += len(event.advices)
         elif isinstance(event, PeerAsksInterest):
-            self._control_frames += len(event.topics)
+            self._control_frames += len(event.topics) + len(event.ended)
         elif isinstance(event, BundleArrived | VolatileArrived):
             self._control_frames += event.header.size // _UNPACKED_AS_A_FRAME
 

@@ -1,5 +1,7 @@
 """Keep-alive and throttling, by literal times."""
 
+from treeconnector import frames
+from treeconnector.link_events import Throttled
 from treeconnector.pacing import KeepAlive, Pace
 
 
@@ -32,3 +34,10 @@ def test_a_pause_is_a_second_at_most_and_the_rest_is_forgiven():
     assert pace.charge(1_000_000, 50) == 51
     assert pace.charge(0, 51) is None
     assert repr(pace) == "<Pace 100/s used up until 52.0>"
+
+
+def test_topics_that_are_asked_for_no_more_cost_as_those_that_are(links):
+    pair = links.pair().up()
+    for _ in range(50):
+        pair.send("parent", frames.AskInterest([], [f"t/{number}" for number in range(500)]))
+    assert pair.said("parent", Throttled)

@@ -38,7 +38,10 @@ MOST_BYTES_OF_ALL: Final = 16 * 1024 * 1024
 
 
 class Demand(Policy):
-    """Of one node. `counters`: topics in the frames about them. `changed`: topics to `settle`, '' = all."""
+    """Of one node. `counters`: topics in the frames about them. `changed`: topics to `settle`, '' = all.
+
+    `_round`: those of all that are still to be settled; one that begins meanwhile waits for its end.
+    """
 
     def __init__(
         self, context: Context, lookup: Lookup, topics: Topics, upward: Upward, following: Following
@@ -54,6 +57,8 @@ class Demand(Policy):
         self._topics_of: Counter[str] = Counter()
         self._bytes_of: Counter[str] = Counter()
         self.changed: dict[str, None] = {}
+        self._round: list[str] = []
+        self._one_more = False
         self._look_at = context.clock.now + _LOOK_EVERY
         context.table.watch(self._route_changed)
 
@@ -153,7 +158,8 @@ class Demand(Policy):
     def _forget(self, child: Neighbour) -> None:
         for name in list(self._told.get(child.name, ())):
             self._asks_no_more(child.name, name)
-            self._upward.published(name)
+            if name in self._upward.questions:  # of what it may not send nobody asks further up
+                self._upward.published(name)
         self._told.pop(child.name, None)
 
     def _link_changed(self, neighbour: Neighbour) -> None:
@@ -181,33 +187,54 @@ class Demand(Policy):
         self._ask()
         self._look_at_all()
         self._review(PART)
-        if self.changed:
+        if self._is_to_settle:
             self._context.clock.go_on(self.settle, self.settle)
 
-    def tell_all(self) -> None:
-        """Let the children know now whatever has changed."""
-        self._look_at_all()
-        self._review(len(self.changed))
+    @property
+    def _is_to_settle(self) -> bool:
+        return bool(self.changed or self._round or self._one_more)
+
+    def tell_now(self, child: Neighbour) -> None:
+        """Let this child know now whatever has changed; the others are told in their turn."""
+        if self._is_to_settle:
+            news = [(name, self._news(child, name)) for name in self._told.get(child.name, ())]
+            self._tell(child, [(name, now) for name, (is_new, now) in news if is_new])
 
     def _look_at_all(self) -> None:
         if _ALL in self.changed:
             del self.changed[_ALL]
-            self.changed.update(dict.fromkeys((*self._askers, *self._upward.questions)))
+            self._one_more = True
+        if self._one_more and not self._round:
+            self._one_more = False
+            self._round = [*self._askers, *self._upward.questions]
+
+    def _next(self) -> str | None:
+        if self.changed:
+            name = next(iter(self.changed))
+            del self.changed[name]
+            return name
+        return self._round.pop() if self._round else None
 
     def _review(self, most: int) -> None:
         told: defaultdict[str, list[tuple[str, bool | None]]] = defaultdict(list)
-        for _ in range(min(most, len(self.changed))):
-            name = next(iter(self.changed))
-            del self.changed[name]
+        for _ in range(most):
+            if (name := self._next()) is None:
+                break
             self._decide(name)
             for asker in self._askers.get(name, ()):
-                child, before = self._context.neighbours[asker], self._told[asker][name]
-                now = self._state(child, name)
-                if now is not before and not (now is None and before):
-                    self._told[asker][name] = now
+                is_new, now = self._news(self._context.neighbours[asker], name)
+                if is_new:
                     told[asker].append((name, now))
         for asker, said in told.items():
             self._tell(self._context.neighbours[asker], said)
+
+    def _news(self, child: Neighbour, name: str) -> tuple[bool, bool | None]:
+        """Is there another answer than this child was told, and which? It counts as told then."""
+        told, now = self._told[child.name], self._state(child, name)
+        if now is told[name] or (now is None and told[name]):
+            return False, now
+        told[name] = now
+        return True, now
 
     def _decide(self, name: str) -> None:
         """Messages that wait for an answer go up, or end here."""
@@ -216,7 +243,7 @@ class Demand(Policy):
             self._following.decided(queue, wanted=wanted)
 
     def _tell(self, child: Neighbour, said: list[tuple[str, bool | None]]) -> None:
-        if child.link is not None:
+        if said and child.link is not None:
             child.link.tell_interest(said)
             self.counters["told_out"] += len(said)
 

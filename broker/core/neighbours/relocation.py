@@ -163,7 +163,7 @@ class Relocation(Policy):
         """
         below.untold.add(name)
         if below.link is not None:
-            self._demand.tell_all()
+            self._demand.tell_now(below)
             below.link.moved(name)
             self._following.left(below, name)
 

@@ -257,6 +257,37 @@ def test_a_child_learns_nothing_of_what_it_may_not_send(forest: Forest) -> None:
     assert told == {"prices/tea": True, "goods/oil": False, "stock/1": False}
 
 
+def test_nothing_is_asked_further_up_for_a_child_that_may_not_send_it(tree: Forest) -> None:
+    north, link = tree["north"].core, tree["york"].core.neighbours["north"].link
+    north.permits.configure(lambda child: Grant("north", child, send=("stock/#",)), lambda child: None)
+    tree.settle(1.0)
+    assert link is not None
+    link.ask_interest([("prices/tea", True), ("stock/1", True)])
+    tree.settle(1.0)
+    tree.cut(tree.wire_of("york", "north"))
+    tree.settle(1.0)
+    assert set(north.demand._upward.questions) == {"stock/1"}
+
+
+def test_routes_that_change_all_the_time_keep_no_topic_from_being_looked_at(
+    tree: Forest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(demand, "PART", 2)
+    north, link = tree["north"].core, tree["york"].core.neighbours["north"].link
+    assert link is not None
+    link.ask_interest([(f"t/{number}", True) for number in range(10)])
+    tree.settle(1.0)
+    looked: list[str] = []
+    state = north.demand._state
+    monkeypatch.setattr(north.demand, "_state", lambda child, name: looked.append(name) or state(child, name))
+    for _ in range(20):
+        north.demand.changed[""] = None
+        before = len(looked)
+        north.demand.settle()
+        assert len(looked) <= before + 2
+    assert set(looked) == {f"t/{number}" for number in range(10)}
+
+
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """A node has room for three topics, and for twelve characters of their names."""
