@@ -8,12 +8,13 @@ Whoever asks counts as a consumer of this node's from the request on: he may fet
 consumer (`basic.get`), or be answered on his very channel (*direct reply-to*), which is no queue, has a name
 of the broker's, and no event tells of it.
 
-Law: their number is bounded; the one that was not used for longest goes first. The broker deletes one that
+Law: their number is bounded. Of too many, of those that lead to the node with most, that one goes which was
+not used for longest: a node that asks with ever new names makes room for itself. The broker deletes one that
 nobody consumes for an hour; until then a reply that came late waits in it, and is fetched when it is needed
 again, or in the next minutes, since each list of queues brings those back that went.
 """
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
@@ -43,6 +44,7 @@ class Replies:
         self._on_change = on_change
         self._on_asked = on_asked
         self._used: OrderedDict[str, None] = OrderedDict()
+        self._of: Counter[str] = Counter()
 
     def __repr__(self) -> str:
         return f"<Replies of {self._node} queues={len(self._used)}>"
@@ -78,12 +80,28 @@ class Replies:
         """Use these; of too many, forget the oldest."""
         before = self.queues
         for name in queues:
+            if name not in self._used:
+                self._of[_node_of(name)] += 1
             self._used[name] = None
             self._used.move_to_end(name)
         while len(self._used) > MOST:
-            self._used.popitem(last=False)
+            self._forget_one()
         if self.queues != before:
             self._on_change(self.queues)
+
+    def _forget_one(self) -> None:
+        node = max(self._of, key=self._of.__getitem__)
+        oldest = next(name for name in self._used if _node_of(name) == node)
+        del self._used[oldest]
+        self._of[node] -= 1
+        if not self._of[node]:
+            del self._of[node]
+
+
+def _node_of(queue: str) -> str:
+    """Names without a node count together, as if they were one's."""
+    _, at, node = queue.rpartition("@")
+    return node if at else ""
 
 
 def destination_of(address: str) -> Destination | None:

@@ -72,3 +72,13 @@ def test_the_one_not_used_for_longest_goes_first(replies: Replies) -> None:
     assert len(replies.queues) == MOST
     assert "sapwood.reply.q0@leeds" in replies.queues
     assert "sapwood.reply.q1@leeds" not in replies.queues
+
+
+@pytest.mark.parametrize("flood", ["q{}@mallory", "topic:mallory/{}", "mallory/{}"])
+def test_a_node_that_asks_with_ever_new_names_makes_room_for_itself(replies: Replies, flood: str) -> None:
+    honest = {replies.spell(f"answers@{node}") for node in ("hq", "leeds")}
+    for number in range(3 * MOST):
+        replies.spell(flood.format(number))
+    assert len(replies.queues) == MOST
+    assert honest <= replies.queues
+    assert sum(replies._of.values()) == MOST
