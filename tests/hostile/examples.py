@@ -94,7 +94,16 @@ FRAMES: Final[tuple[frames.Frame, ...]] = (
     frames.Refuse("busy", "later"),
     frames.Pause("stops"),
     frames.Goodbye(""),
+    frames.AskInterest(["prices/tea"], ["prices/oil"]),
+    frames.TellInterest(["prices/tea"], ["prices/oil"], ["prices/salt"]),
+    frames.StreamOpen(1, "hq", "log", "york", b"c" * 16, 1),
+    frames.StreamOpened(2),
+    frames.StreamData(1, b"bytes"),
+    frames.StreamCredit(1, 16_384),
+    frames.StreamEnd(1),
+    frames.StreamReset(1, "refused", "no"),
 )
+STREAMED: Final = FRAMES[-6:]
 PACKETS: Final = tuple(packets.packet([frames.encode(frame)]) for frame in FRAMES)
 TALK: Final = (
     msgspec.msgpack.encode(PACKETS[2:8]),
@@ -102,6 +111,12 @@ TALK: Final = (
     msgspec.msgpack.encode(PACKETS[16:20]),
     msgspec.msgpack.encode(
         [packets.packet([frames.encode(each)]) for each in (FRAMES[6], frames.Ack(1), FRAMES[9])]
+    ),
+    msgspec.msgpack.encode(
+        [packets.packet([frames.encode(each) for each in STREAMED if each != STREAMED[1]])]
+    ),
+    msgspec.msgpack.encode(
+        [packets.packet([frames.encode(each)]) for each in (*STREAMED[::2], STREAMED[0], *STREAMED[2:])]
     ),
     *(msgspec.msgpack.encode([packet]) for packet in PACKETS),
 )
