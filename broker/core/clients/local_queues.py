@@ -6,6 +6,7 @@ transient one is its session's, and goes with it. Both are bounded in number, an
 
 from base64 import urlsafe_b64encode
 from bisect import bisect_left, insort
+from collections import Counter
 from collections.abc import Callable, Iterator
 from heapq import merge
 from typing import Final
@@ -14,6 +15,7 @@ from broker.core.custody.custody import Custody
 from broker.core.errors import BadRequest, NotFound, SwitchError
 from broker.core.messages.queue import Queue
 from broker.core.messages.queue_names import TRANSIENT, is_internal
+from broker.core.routing.topics import space_of
 from broker.core.rows import QueueRow
 from broker.core.sessions.sessions import Session
 from broker.core.settings import CoreSettings
@@ -24,7 +26,12 @@ _FRESH_BYTES: Final = 12
 MOST_QUEUES: Final = 100_000
 MOST_NAMES: Final = 10_000
 MOST_TRANSIENT: Final = 100_000
+"""Of one session."""
+MOST_TRANSIENT_OF_ONE: Final = 10_000
+"""Of all sessions of one account or certificate."""
+MOST_TRANSIENT_OF_ALL: Final = 200_000
 _RUN: Final = 1000
+_ALL: Final = ""
 
 
 class LocalQueues:
@@ -42,6 +49,7 @@ class LocalQueues:
         self._custody = custody
         self._random_bytes = random_bytes
         self._made: list[str] = []
+        self._owned: Counter[str] = Counter()
 
     def __repr__(self) -> str:
         return f"<LocalQueues of {self._node}>"
@@ -85,12 +93,37 @@ class LocalQueues:
             raise BadRequest(
                 f"this session has {MOST_TRANSIENT} transient queues already: use these, or another session"
             )
+        if not self.has(name):
+            self._check_share(space_of(session.token))
         queue = self._custody.queue_for(destinations.queue(name))
         if not queue.created:
+            self._count(session.token, 1)
             queue.owner, queue.created, queue.home = session.token, True, True
             session.transient.add(name)
         elif queue.owner == session.token:  # a session of that name before is about to end, and left it
             session.transient.add(name)
+
+    def disowned(self, owner: str) -> None:
+        """A transient queue of this session has gone."""
+        self._count(owner, -1)
+
+    def _count(self, owner: str, more: int) -> None:
+        for whose in {_ALL, space_of(owner)}:
+            self._owned[whose] += more
+            if not self._owned[whose]:
+                del self._owned[whose]
+
+    def _check_share(self, space: str) -> None:
+        """Raises `BadRequest` if it would be one more transient queue than there may be."""
+        if space and self._owned[space] >= MOST_TRANSIENT_OF_ONE:
+            most, whose = MOST_TRANSIENT_OF_ONE, f"sessions called {space[:40]}… have"
+        elif self._owned[_ALL] >= MOST_TRANSIENT_OF_ALL:
+            most, whose = MOST_TRANSIENT_OF_ALL, "sessions of this node have"
+        else:
+            return
+        raise BadRequest(
+            f"{whose} {most} transient queues already: use these, or end sessions that have some"
+        )
 
     def restore(self, row: QueueRow) -> None:
         queue = self._custody.queue_for(destinations.queue(row.name))

@@ -16,7 +16,7 @@ from broker.core.context import Context
 from broker.core.delivery.delivery import Dispatcher
 from broker.core.errors import NotFound, SwitchError
 from broker.core.messages.queue import Backlog, Queue, QueueEntry
-from broker.core.messages.queue_names import is_internal, queue_name_of
+from broker.core.messages.queue_names import SYSTEM, is_internal, queue_name_of
 from broker.core.messages.trace import DROPPED
 from broker.core.policy import Policy
 from broker.core.routing.topics import Subscription, Topics
@@ -123,6 +123,8 @@ class Removal(Policy):
                 owner = self._switch.sessions.get(queue.owner)
                 if owner is not None:
                     owner.transient.discard(queue.destination.name)
+                if queue.owner != SYSTEM:
+                    self._switch.local_queues.disowned(queue.owner)
             queue.created, queue.home, queue.owner = False, False, ""
         return RemovedQueue(held, waiting, len(consumers))
 

@@ -7,12 +7,14 @@ import pytest
 from broker.core.clients import local_queues, switch
 from broker.core.errors import BadRequest
 from broker.core.routing import admission, topics
+from broker.core.sessions.rights import Rights
 from broker.core.sessions.sessions import Connection
 from sapwood.protocol.destinations import topic
 from sapwood.protocol.errors import InvalidName
 from sapwood.protocol.session_frames import EndSubscription, Failed, Subscribe
 from simulation.forest import Forest
 from simulation.site import Site
+from treeconnector.permits import Permit, application
 
 
 @pytest.fixture
@@ -83,6 +85,33 @@ def test_a_session_has_so_many_transient_queues(
     with pytest.raises(BadRequest, match="2 transient queues already"):
         greedy.create("")
     Application(forest, hq, "b").create("")
+
+
+def test_all_sessions_have_so_many_transient_queues_together_and_one_account_its_part(
+    forest: Forest, hq: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local_queues, "MOST_TRANSIENT_OF_ONE", 2)
+    monkeypatch.setattr(local_queues, "MOST_TRANSIENT_OF_ALL", 4)
+    nothing = Rights("account till", "till/", Permit([application("hq", "till", (), ())]))
+    tills = [Connection(lambda frame: None, "test", "http", nothing) for _ in range(3)]
+    for number, till in enumerate(tills):
+        hq.core.switch.login(till, f"s{number}")
+    create = hq.core.switch.create
+    first = [create(tills[0], ""), create(tills[1], "")]
+    with pytest.raises(BadRequest, match="sessions called till/… have 2 transient queues"):
+        create(tills[2], "")
+    Application(forest, hq, "a").create("", "")
+    with pytest.raises(BadRequest, match="sessions of this node have 4 transient queues"):
+        Application(forest, hq, "b").create("")
+    hq.core.switch.destroy(tills[0], first[0])
+    create(tills[2], "")
+    hq.core.switch.close(tills[2])
+    forest.settle(1.0)
+    assert dict(hq.core.switch.local_queues._owned) == {"": 3, "till/": 1}
+    for each in (tills[0], tills[1]):
+        hq.core.switch.close(each)
+    forest.settle(1.0)
+    assert dict(hq.core.switch.local_queues._owned) == {"": 2}
 
 
 def test_a_session_has_so_many_subscriptions(
