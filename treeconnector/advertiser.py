@@ -90,7 +90,7 @@ class Down:
         if key.kind not in self._kinds:
             return None
         found = None
-        for gateway in (LOCAL, *table.parents):
+        for gateway in [LOCAL, *table.parents]:
             route = table.route(key, gateway)
             if route is not None and route.live:
                 return route

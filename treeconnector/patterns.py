@@ -74,7 +74,7 @@ def _check_text(text: str, what: str, length: int, levels: int) -> None:
         if "\0" in text:
             raise PatternError(f"{text[:80]!r} is no {what}: expected no NUL character")
         return
-    if "\0" in text or any("\ud800" <= character <= "\udfff" for character in text):
+    if "\0" in text or any(0xD800 <= ord(character) <= 0xDFFF for character in text):
         raise PatternError(f"{text[:80]!r} is no {what}: expected text without NUL and lone surrogates")
 
 

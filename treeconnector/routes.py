@@ -47,14 +47,14 @@ class Route(NamedTuple):
     reads: int = 0
 
 
-class Matched(frozenset[str]):
-    """The gateways that a topic goes to, each once, live or not. `keys`: of the routes there. `local`: the
+class Matched(NamedTuple):
+    """Where a topic goes. `gateways`: each once, live or not. `keys`: of the routes there. `local`: the
     patterns of local consumers.
 
     `LOCAL` is one of the gateways where `local` is not empty.
     """
 
-    __slots__ = ("keys", "local")
+    gateways: frozenset[str]
     keys: tuple[Destination, ...]
     local: tuple[str, ...]
 
@@ -62,11 +62,17 @@ class Matched(frozenset[str]):
 Watcher = Callable[[Destination, str, str], None]
 
 
-class _Several(dict[str, Route]):
+class _Several:
     """The routes of a key that has more than one gateway. `live`: how many of them are."""
 
-    __slots__ = ("live",)
-    live: int
+    __slots__ = ("live", "routes")
+
+    def __init__(self, routes: dict[str, Route]) -> None:
+        self.routes = routes
+        self.live = sum(route.live for route in routes.values())
+
+    def __repr__(self) -> str:
+        return f"<_Several {self.routes} live={self.live}>"
 
 
 _NO_ROUTES: Final[Mapping[str, Route]] = {}
@@ -152,7 +158,7 @@ class RoutingTable:
         found = self._keys.get(key)
         if found is None:
             return _NO_ROUTES
-        return {found.gateway: found} if isinstance(found, Route) else found
+        return {found.gateway: found} if isinstance(found, Route) else found.routes
 
     def route(self, key: Destination, gateway: str) -> Route | None:
         routes = self._gateways.get(gateway)
@@ -163,7 +169,7 @@ class RoutingTable:
         found = self._keys.get(key)
         if found is None:
             return 0, 0
-        return (1, int(found.live)) if isinstance(found, Route) else (len(found), found.live)
+        return (1, int(found.live)) if isinstance(found, Route) else (len(found.routes), found.live)
 
     def routes_of(self, gateway: str) -> Mapping[Destination, Route]:
         """The routes through a gateway by key: a live view, to be copied before the table is changed."""
@@ -174,7 +180,7 @@ class RoutingTable:
         found = self._keys.get(key)
         if found is None:
             return key
-        return found.key if isinstance(found, Route) else next(iter(found.values())).key
+        return found.key if isinstance(found, Route) else next(iter(found.routes.values())).key
 
     def counts(self) -> Mapping[tuple[Kind, str], int]:
         """Number of routes by kind and gateway: a live view."""
@@ -209,11 +215,9 @@ class RoutingTable:
         gateways: set[str] = set()
         for key in keys:
             gateways.update(self.gateways(key))
-        found = Matched(gateways)
-        found.keys = tuple(keys)
         local = self.routes_of(LOCAL)
-        found.local = tuple(sorted(key.name for key in keys if key in local))
-        return found
+        here = sorted(key.name for key in keys if key in local)
+        return Matched(frozenset(gateways), tuple(keys), tuple(here))
 
     def _trie(self) -> PatternTrie[Destination]:
         if self._wildcards is None:
@@ -323,24 +327,22 @@ class RoutingTable:
     def _index(self, route: Route, before: Route | None) -> None:
         found = self._keys.get(route.key)
         if isinstance(found, _Several):
-            found[route.gateway] = route
+            found.routes[route.gateway] = route
             found.live += route.live - (before.live if before else 0)
         elif found is None or found.gateway == route.gateway:
             self._keys[route.key] = route
         else:
-            several = _Several({found.gateway: found, route.gateway: route})
-            several.live = found.live + route.live
-            self._keys[route.key] = several
+            self._keys[route.key] = _Several({found.gateway: found, route.gateway: route})
 
     def _unindex(self, route: Route) -> None:
         found = self._keys[route.key]
         if isinstance(found, Route):
             del self._keys[route.key]
             return
-        del found[route.gateway]
+        del found.routes[route.gateway]
         found.live -= route.live
-        if len(found) == 1:
-            (self._keys[route.key],) = found.values()
+        if len(found.routes) == 1:
+            (self._keys[route.key],) = found.routes.values()
 
     def _topic_changed(self, key: Destination) -> None:
         """A route to a topic came or went: forget what topics matched, and keep the trie in step."""

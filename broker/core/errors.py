@@ -1,6 +1,6 @@
 """Errors: the switch says no. `code` is for programs and stands in answers; the text is for people."""
 
-from typing import Final
+from typing import ClassVar, Final
 
 from sapwood.protocol.errors import LocalError
 
@@ -10,7 +10,7 @@ TOO_MANY: Final = "this node has as many applications as it may have: try again 
 class SwitchError(LocalError):
     """A client's request that is not granted."""
 
-    code = "REFUSED"
+    code: ClassVar[str] = "REFUSED"
 
     @property
     def text(self) -> str:
@@ -18,30 +18,30 @@ class SwitchError(LocalError):
 
 
 class Busy(SwitchError):
-    code = "BUSY"
+    code: ClassVar[str] = "BUSY"
 
 
 class QueueFull(SwitchError):
-    code = "QUEUE_FULL"
+    code: ClassVar[str] = "QUEUE_FULL"
 
 
 class NotFound(SwitchError):
-    code = "NOT_FOUND"
+    code: ClassVar[str] = "NOT_FOUND"
 
 
 class NoSuchQueue(SwitchError):
     """A sender asked to be told: it is certain here that nobody serves the queue."""
 
-    code = "QUEUE_DOES_NOT_EXIST"
+    code: ClassVar[str] = "QUEUE_DOES_NOT_EXIST"
 
 
 class NotLoggedIn(SwitchError):
-    code = "NOT_LOGGED_IN"
+    code: ClassVar[str] = "NOT_LOGGED_IN"
 
 
 class TooLarge(SwitchError):
-    code = "TOO_LARGE"
+    code: ClassVar[str] = "TOO_LARGE"
 
 
 class BadRequest(SwitchError):
-    code = "BAD_REQUEST"
+    code: ClassVar[str] = "BAD_REQUEST"

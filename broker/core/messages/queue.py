@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from broker.core.messages.queue_names import SUBSCRIPTION, Spool
 from broker.core.messages.resting import Resting, RestingTotal
-from broker.core.messages.summaries import NEVER, SPOOLS, Summary, is_sparse, unpacked
+from broker.core.messages.summaries import SPOOLS, Summary, is_sparse, unpacked
 from broker.core.messages.tally import Tally
 from broker.core.rows import CopyRow
 from broker.core.settings import DEFAULT_POLICY, QueuePolicy
@@ -219,9 +219,9 @@ class Backlog:
             return
         passed = 0
         while True:
-            edge = self.pages[0].first if self.pages else NEVER
+            edge = self.pages[0].first if self.pages else None
             for entry in self.warm:
-                if entry.row > edge:
+                if edge is not None and entry.row > edge:
                     break
                 if entry.row > passed:
                     passed = entry.row
@@ -235,13 +235,13 @@ class Backlog:
         if not self.pages:
             yield from reversed(self.warm)
             return
-        passed = NEVER
+        passed: int | None = None
         while True:
             edge = max(page.last for page in self.pages) if self.pages else 0
             for entry in reversed(self.warm):
                 if entry.row < edge:
                     break
-                if entry.row < passed:
+                if passed is None or entry.row < passed:
                     passed = entry.row
                     yield entry
             if not self.pages:

@@ -392,7 +392,8 @@ class Trace:
             groups.append(group)
             if group.id <= last_id:
                 break
-        found = (each for group in reversed(groups) if group.kind in kinds for each in group.records())
+        groups.reverse()
+        found = [each for group in groups if group.kind in kinds for each in group.records()]
         return [record for record in found if record.id + record.messages - 1 > last_id]
 
     def of(self, bundles: frozenset[bytes]) -> list[Record]:

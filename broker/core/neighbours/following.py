@@ -267,7 +267,7 @@ class Following(Policy):
         destination, table = entry.stored.header.destination, self._context.table
         if destination.kind != Kind.TOPIC or not entry.stored.row:
             return 0
-        matched, count = table.match(destination.name), 0
+        matched, count = table.match(destination.name).gateways, 0
         for heir, ways in heirs:
             if entry.row < heir.end and inherits(heir, entry, matched, ways):
                 self.follow(entry, heir.name, Flag.MAYBE_DUPLICATE)
@@ -286,7 +286,8 @@ class Following(Policy):
         if child is None or child.relation is not Relation.CHILD or not entry.stored.row:
             return
         for name in list(child.former):
-            if not self.elsewhere(child.name, name).isdisjoint(self._context.table.match(destination.name)):
+            matched = self._context.table.match(destination.name).gateways
+            if not matched.isdisjoint(self.elsewhere(child.name, name)):
                 self.follow(entry, name, Flag.MAYBE_DUPLICATE)
 
     def follow(self, entry: QueueEntry, node: str, flags: int) -> None:

@@ -51,7 +51,7 @@ _MOST_EARLY: Final = 1000
 _DIGEST: Final = 16
 _REROUTES: Final = 4
 _ALL_BACK: Final = b""
-_EVERY: Final = (1 << MAX_MESSAGES) - 1
+_EVERY: Final = pow(2, MAX_MESSAGES) - 1
 _ROW: Final = "given "
 _EARLY: Final = "came back early "
 

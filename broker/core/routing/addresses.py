@@ -348,7 +348,7 @@ class LogicalAddresses(Policy):
                 neighbour.detail.incarnation = b""  # nor after a restart of this node
                 self._context.touch(neighbour)
             entry = self.cache.of(incarnation, self._context.clock.now)
-            if entry is not None and neighbour.name in (entry.via, *self._context.parents):
+            if entry is not None and (neighbour.name == entry.via or neighbour.name in self._context.parents):
                 self.cache.take(incarnation)
                 if self._is_below(entry) and neighbour.name == entry.via:
                     for parent in self._context.parents.values():

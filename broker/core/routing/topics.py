@@ -255,7 +255,7 @@ class Topics:
 
     def _onward(self, header: Header, came: str, down_only: bool) -> list[Neighbour]:
         context, parents = self._context, self._context.parents
-        asked = context.table.match(header.destination.name)
+        asked = context.table.match(header.destination.name).gateways
         from_below = came != "" and came not in parents
         down = down_only or header.scope == Scope.TREE or not from_below
         found = [
@@ -283,7 +283,7 @@ class Topics:
     def is_wanted_off(self, destination: Destination, came: str) -> bool | None:
         """Would a message with scope `tree` of that neighbour go to anybody from here? None: not known."""
         header = Header(id=b"", destination=destination, scope=Scope.TREE)
-        if LOCAL in self._context.table.match(destination.name):
+        if LOCAL in self._context.table.match(destination.name).gateways:
             return True
         onward = self._onward(header, came, down_only=False)
         if any(each.name not in self._context.parents for each in onward):
@@ -305,7 +305,7 @@ class Topics:
         header = Header(id=b"", destination=destination, scope=scope)
         onward = self._onward(header, came, down_only=False)
         served = {each.group for each in onward} | {came}
-        asked = (context.neighbours.get(name) for name in context.table.match(destination.name))
+        asked = (context.neighbours.get(name) for name in context.table.match(destination.name).gateways)
         children = [each for each in asked if each is not None and each.relation is Relation.CHILD]
         passed = {each.group for each in children if each.name != came} - served
         return TopicReach(

@@ -93,7 +93,7 @@ class Upward:
 
     def is_asked_above(self, name: str) -> bool:
         """Does a node above want it itself, as advisories have told?"""
-        return not self._context.table.match(name).isdisjoint(self._context.parents)
+        return not self._context.table.match(name).gateways.isdisjoint(self._context.parents)
 
     def is_wanted(self, name: str) -> bool | None:
         """Does anybody want it to whom the way leads up? None: that is not known."""

@@ -115,11 +115,11 @@ class RetainedInterest(Policy):
         parents = table.parents
         if set(table.gateways(domain(header.origin))).difference(table.apart):
             return header.scope == Scope.TREE or self._asks(self._offers.down, name, (LOCAL, *parents))
-        gateways = table.match(name).difference(parents)
+        gateways = table.match(name).gateways.difference(parents)
         return bool(gateways) or _lingers(self._offers.up, name)
 
     def _asks(self, offers: Advertiser, name: str, gateways: tuple[str, ...]) -> bool:
-        asked = self._context.table.match(name)
+        asked = self._context.table.match(name).gateways
         return not asked.isdisjoint(gateways) or _lingers(offers, name)
 
 

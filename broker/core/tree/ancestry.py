@@ -85,7 +85,7 @@ class Ancestry(Policy):
 
     def _chain_changed(self, parent: Neighbour, link: Link, chain: list[str], above: list[str]) -> None:
         me = self._context.name
-        if me in (*chain, *above):
+        if me in chain or me in above:
             text = f"{me!r} is in its own chain of parents: {' > '.join(chain)}"
             self._links.refuse(link, Refusal.CYCLE, text)
             return
