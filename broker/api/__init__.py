@@ -10,6 +10,7 @@ in bytes.
 | `status`, `node` | how the node is; it leaves, forgets a child, looks its parent up |
 | `queues`, `messages`, `dead_letters` | what waits, message by message, and what could not be delivered |
 | `sessions` | clients and what they want |
+| `below` | the nodes below, and which of them are down |
 | `tree`, `links`, `cells`, `routes`, `addresses` | who is where, and which way it goes, here and elsewhere |
 | `deliveries` | who would get a topic's message |
 | `advisories` | what was heard of consumers and links lately |

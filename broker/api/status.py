@@ -12,6 +12,7 @@ from typing import Any, Final, Literal, cast
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from broker.api.below import BelowCount, below_count
 from broker.api.context import RunningNode
 from broker.api.operation import Answer, Operation, operation
 from broker.api.pages import Cut, chunks, page_of
@@ -182,6 +183,7 @@ class Status(Answer):
     applications: Any
     intake: Any
     dead: DeadSummary
+    below: BelowCount
     spool: dict[str, int]
     store: StoreSummary
 
@@ -247,6 +249,7 @@ async def status(node: NodeReport) -> Status:
         dead=DeadSummary(
             messages=core.custody.dead.messages, bytes=core.custody.dead.size, reasons=_reasons(core)
         ),
+        below=below_count(core),
         spool={str(spool): size for spool, size in core.custody.spools.items()},
         store=StoreSummary(
             commits=driver.committer.commits,

@@ -11,6 +11,7 @@ import msgspec.inspect
 from broker.api import (
     addresses,
     advisories,
+    below,
     cells,
     dead_letters,
     deliveries,
@@ -40,7 +41,21 @@ _KINDS: Final = {
     msgspec.inspect.ListType: "strings",
 }
 NOUNS: Final = (
-    *(status, node, live, queues, messages, sessions, dead_letters, advisories, tree, routes, cells, links),
+    *(
+        status,
+        node,
+        live,
+        queues,
+        messages,
+        sessions,
+        dead_letters,
+        advisories,
+        tree,
+        below,
+        routes,
+        cells,
+        links,
+    ),
     *(deliveries, addresses, invitations, permits, trace, follow, stateless),
 )
 OPERATIONS: Final[tuple[Operation, ...]] = tuple(each for noun in NOUNS for each in declared(noun))

@@ -203,6 +203,9 @@ def top(
     sort: Annotated[
         str, typer.Option("--sort", help="Queues by: messages, oldest, rate or name.")
     ] = "messages",
+    tree: Annotated[
+        bool, typer.Option("--tree", help="Show the nodes below that are down, instead of queues.")
+    ] = False,
     once: Annotated[bool, typer.Option("--once", help="Look once and end.")] = False,
     plain: Annotated[bool, typer.Option("--plain", help="Print one look below the other.")] = False,
     *,
@@ -218,6 +221,7 @@ def top(
         asked.tls,
         interval=interval,
         sort=sort,
+        tree=tree,
         once=once,
         plain=plain,
         as_json=asked.json,

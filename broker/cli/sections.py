@@ -21,6 +21,7 @@ SECTIONS: Final = {
     ),
     "Change it": ("queue", "dead", "route", "permits"),
     "Who is there, and which way it goes": (
+        "tree",
         "ping",
         "traceroute",
         "check-delivery",

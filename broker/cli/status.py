@@ -38,6 +38,8 @@ def summary(found: Fields) -> list[str]:
         f"store {size(store.get('used_bytes', 0))} used, {size(store.get('disk_free', 0))} free"
         f" · {found.get('sessions', 0)} sessions · {dead.get('messages', 0)} dead letters"
     )
+    if found.get("below", {}).get("nodes"):
+        lines.append(below_line(found["below"]))
     reasons = ", ".join(f"{count} {reason}" for reason, count in dead.get("reasons", {}).items())
     warnings = [f"! {warning}" for warning in found.get("warnings", [])]
     lines += _site_broker(found.get("site_broker", {}))
@@ -50,6 +52,14 @@ def readiness(found: Fields) -> str:
     if not found.get("ready", True):
         return f"NOT READY {found.get('refusing', '')}"
     return "DISCONNECTED: no core is linked" if found.get("disconnected") else "ready"
+
+
+def below_line(found: Fields) -> str:
+    """How many nodes are below, how many of them are down, and for how long."""
+    nodes = found["nodes"]
+    if not found["down"]:
+        return f"{nodes} node{'s' * (nodes != 1)} below, none down" if nodes else "no node below"
+    return f"{found['down']} of {nodes} nodes below down, the longest for {duration(found['down_since_s'])}"
 
 
 def _site_broker(broker: Fields) -> list[str]:

@@ -57,6 +57,7 @@ from broker.core.site.retained_interest import RetainedInterest
 from broker.core.site.site import SiteClient
 from broker.core.site.site_intake import SiteIntake
 from broker.core.tree.ancestry import Ancestry
+from broker.core.tree.below import NodesBelow
 from broker.core.tree.offers import Offers
 from broker.core.tree.open_links import OpenLinks
 from broker.core.tree.root import ChainRoot
@@ -132,6 +133,7 @@ class NodeCore:
             self.policies,
             chronicle,
         )
+        self.below = NodesBelow(context)
         lookup = self.lookup = Lookup(context, zone)
         dispatcher = self.dispatcher = Dispatcher(context)
         forwarder = self.forwarder = Forwarder(context, lookup, dispatcher)

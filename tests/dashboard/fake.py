@@ -121,6 +121,7 @@ class FakeNode:
             },
             "children": [link(region(n), n, "branch", self.turn) for n in range(self.regions)],
             "children_more": 0,
+            "below": {"nodes": 2200, "down": 3, "down_since_s": 4000.0},
             "queues": [self._queue(n) for n in range(12)],
             "sessions": 18,
             "routes": {"domain/region-00": 101, "queue/region-01": 250, "topic/local": 4},

@@ -103,6 +103,7 @@ async def test_what_needs_attention_is_said_with_its_reason(
     await expect(lines.filter(has_text="region-11 is down")).to_contain_text("the peer was silent for 30 s")
     await expect(lines.filter(has_text="region-17 is blocked")).to_contain_text("its disk is full")
     await expect(lines.filter(has_text="region-03 is dormant")).to_be_visible()
+    await expect(lines.filter(has_text=re.compile("3 of 2.?200 nodes below are down"))).to_be_visible()
     await expect(lines.filter(has_text="The site's broker is waiting")).to_contain_text("cannot be reached")
 
 

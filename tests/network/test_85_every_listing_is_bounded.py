@@ -17,7 +17,7 @@ HOLDS = 19_990
 LARGEST = 256 * 1024
 SMALL = ["/api/status", "/api/tree", "/api/links", "/api/queues", "/api/holds?link=mallory", "/metrics", "/"]
 SMALL += ["/api/routes", "/api/advisories", "/api/dead", "/api/sessions", "/api/consumers", "/api/addresses"]
-SMALL += ["/api/permits", "/api/cells", "/api/tree/hq"]
+SMALL += ["/api/permits", "/api/cells", "/api/tree/hq", "/api/below"]
 PERMITS = {"consume": ["{name}/#", "queue:last-word"], "send": ["{name}/#", "queue:last-word"]}
 
 

@@ -22,6 +22,7 @@ BELOW = {
     "/api/permits": "children",
     "/api/tree/north": "children",
     "/api/routes": "routes",
+    "/api/below": "below",
 }
 
 
@@ -39,7 +40,7 @@ async def pages(http: aiohttp.ClientSession, url: str, what: str, limit: int) ->
     after = ""
     while True:
         told = await page(http, f"{url}limit={limit}&after={quote(after)}")
-        more = told["children_more"] if "children_more" in told else told["more"]
+        more = told["more"] if "more" in told else told["children_more"]
         found += told[what]
         left.add(len(found) + more)
         if told["next"] is None:

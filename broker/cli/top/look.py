@@ -16,6 +16,7 @@ Ask = Callable[[str], Any]
 SORTS: Final = ("messages", "oldest", "rate", "name")
 _WORST_FIRST: Final = ("blocked", "down", "connecting")
 _QUEUES: Final = "/api/queues?limit=200&sort="
+_DOWN: Final = "/api/below?down=1&limit=200"
 _ORDERS: Final = {"messages": "messages", "oldest": "oldest_s", "rate": "in_per_s", "name": "name"}
 
 
@@ -53,7 +54,7 @@ class QueueLine:
 @dataclass(frozen=True, slots=True)
 class Look:
     """All that `sapwood top` shows. `at`: seconds, monotonic; `queues_more`: how many it does not name;
-    `problem`: why there is nothing newer."""
+    `problem`: why there is nothing newer; `below`: with `--tree`, the nodes below that are down."""
 
     at: float
     found: Fields
@@ -62,6 +63,7 @@ class Look:
     queues: list[QueueLine]
     queues_more: int = 0
     problem: str = ""
+    below: Fields = field(default_factory=dict)
     counted: dict[str, tuple[int, int]] = field(default_factory=dict, repr=False)
 
     def as_json(self) -> Fields:
@@ -75,6 +77,7 @@ class Look:
             "links": [_plain(line) for line in self.links],
             "queues": [_plain(line) for line in self.queues],
             "queues_more": self.queues_more,
+            **({"below": self.below} if self.below else {}),
             **({"problem": self.problem} if self.problem else {}),
         }
 
@@ -86,8 +89,16 @@ _SHOWN: Final = (
 )
 
 
-def look(ask: Ask, before: Look | None = None, *, sort: str = "messages", now: float | None = None) -> Look:
-    """Ask a node. Raises what `ask` raises; an API that the node does not have is done without."""
+def look(
+    ask: Ask,
+    before: Look | None = None,
+    *,
+    sort: str = "messages",
+    tree: bool = False,
+    now: float | None = None,
+) -> Look:
+    """Ask a node, with `tree` for the nodes below it as well. Raises what `ask` raises; an API that the node
+    does not have is done without."""
     status: Fields = ask("/api/status")
     at = time.monotonic() if now is None else now
     listed, more = _listed(ask, status, sort)
@@ -103,6 +114,7 @@ def look(ask: Ask, before: Look | None = None, *, sort: str = "messages", now: f
         sorted(links, key=_urgency),
         sorted_queues(queues, sort),
         more,
+        below=_below(ask) if tree else {},
         counted=counted,
     )
 
@@ -135,6 +147,17 @@ def _listed(ask: Ask, status: Fields, sort: str) -> tuple[list[Fields], int]:
     if isinstance(found, dict) and isinstance(found.get("queues"), list):
         return found["queues"], _whole(found, "more")
     return list(status.get("queues", [])), _whole(status, "queues_more")
+
+
+def _below(ask: Ask) -> Fields:
+    """The nodes below that are down, as far as one page has them; of an older node nothing is known."""
+    from broker.cli.errors import CommandError
+
+    try:
+        found = ask(_DOWN)
+    except CommandError:
+        return {}
+    return found if isinstance(found, dict) and isinstance(found.get("below"), list) else {}
 
 
 def _neighbours(status: Fields) -> list[Fields]:

@@ -32,6 +32,7 @@ class Settings:
     interval: float = 2.0
     sort: str = "messages"
     held: bool = False
+    tree: bool = False
 
     def pressed(self, key: str) -> bool:
         """Do what a key says. False: end."""
@@ -56,6 +57,7 @@ def show_top(
     *,
     interval: float,
     sort: str,
+    tree: bool = False,
     once: bool,
     plain: bool,
     as_json: bool,
@@ -68,9 +70,9 @@ def show_top(
     if sort not in SORTS:
         raise CommandError(f"--sort {sort!r}: expected one of {', '.join(SORTS)}", WRONG_USE)
     asking: Ask = partial(_ask, url, token, tls)
-    settings = Settings(interval, sort)
+    settings = Settings(interval, sort, tree=tree)
     try:
-        first = look(asking, sort=sort)
+        first = look(asking, sort=sort, tree=tree)
         if once:
             _print(first, as_json)
         elif plain or as_json or not sys.stdout.isatty():
@@ -90,7 +92,7 @@ def _ask(url: str, token: str, tls: Tls | None, path: str) -> object:
 def _again(asking: Ask, settings: Settings, before: Look) -> Look:
     """The next look; the last one, with the reason, if the node does not answer."""
     try:
-        return look(asking, before, sort=settings.sort)
+        return look(asking, before, sort=settings.sort, tree=settings.tree)
     except CommandError as error:
         return replace(before, problem=f"for {time.monotonic() - before.at:.0f} s: {error}")
 

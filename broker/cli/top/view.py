@@ -8,8 +8,9 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from broker.cli.status import duration, readiness, size
+from broker.cli.status import below_line, duration, readiness, size
 from broker.cli.top.look import Fields, LinkLine, Look, QueueLine, printable
+from broker.cli.views.below import state
 
 NARROW: Final = 60
 MIDDLE: Final = 90
@@ -27,7 +28,9 @@ def frame(look: Look, width: int, height: int | None = None, footer: str = "") -
     links, queues = _shares(look, None if height is None else height - len(parts) - bool(footer))
     if look.links:
         parts.append(_links(look, width, links))
-    if look.queues:
+    if look.below:
+        parts.append(_down(look, width, queues))
+    elif look.queues:
         parts.append(_queues(look, width, queues))
     if footer:
         parts.append(_cut(footer, width, "dim"))
@@ -36,7 +39,7 @@ def frame(look: Look, width: int, height: int | None = None, footer: str = "") -
 
 def _shares(look: Look, height: int | None) -> tuple[int, int]:
     """How many links and queues are shown. Half of the rows each; what one does not need the other has."""
-    links, queues = len(look.links), len(look.queues)
+    links, queues = len(look.links), len(look.below["below"] if look.below else look.queues)
     if height is None:
         return links, queues
     room = height - _AROUND * (bool(links) + bool(queues))
@@ -80,6 +83,8 @@ def _head(look: Look, width: int) -> list[Text]:
 def _wrong(look: Look, width: int, dead: Fields) -> list[Text]:
     """What somebody should look at."""
     lines = []
+    if (below := look.found.get("below", {})).get("nodes"):
+        lines.append(_cut(below_line(below), width, "red" if below.get("down") else ""))
     if dead.get("messages"):
         reasons = dead.get("reasons")
         latest = (
@@ -151,6 +156,20 @@ def _queues(look: Look, width: int, rows: int) -> Table:
     for line in look.queues[:rows]:
         made.add_row(*_queue_cells(line, width))
     return _and_more(made, len(look.queues) - len(look.queues[:rows]) + look.queues_more)
+
+
+def _down(look: Look, width: int, rows: int) -> Table:
+    """The nodes below that are down, instead of the queues."""
+    made = _table(width)
+    made.add_column("Node that is down", no_wrap=True, ratio=2, min_width=10)
+    if width >= NARROW:
+        made.add_column("below", no_wrap=True)
+    made.add_column("for", no_wrap=True, justify="right")
+    found = look.below["below"]
+    for node in found[:rows]:
+        way = [Text(printable(str(node["via"])))] if width >= NARROW else []
+        made.add_row(Text(printable(str(node["name"])), style="red"), *way, Text(state(node)[1]))
+    return _and_more(made, len(found) - len(found[:rows]) + int(look.below.get("more") or 0))
 
 
 def _queue_cells(line: QueueLine, width: int) -> list[Text]:

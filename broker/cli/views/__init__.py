@@ -9,6 +9,7 @@ api)` says more, beside the answer. An operation without a view is printed plain
 | module | |
 |---|---|
 | `addresses` | names, incarnations, and where they can be dialled |
+| `below` | the nodes below a node, and which of them are down |
 | `cells` | cells, and the way to one |
 | `dead_letters` | dead letters |
 | `deliveries` | who would get a topic's message |

@@ -5,4 +5,5 @@
 | `open_links` | the links that are not over, and whose they are |
 | `ancestry`, `root` | who is above; the root that is kept on disk |
 | `offers` | what parents, children and nodes of the mesh are told |
+| `below` | the nodes below, and since when some of them cannot be reached |
 """

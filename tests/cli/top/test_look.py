@@ -135,3 +135,14 @@ def test_an_older_node_that_says_little() -> None:
 def test_a_node_that_does_not_answer_is_an_error() -> None:
     with pytest.raises(CommandError):
         look(answers(), now=1.0)
+
+
+DOWN: Fields = {"node": "hq", "nodes": 3, "down": 1, "more": 0, "children": [], "below": [
+    {"name": "york", "via": "north", "since_s": 90.0, "at_least": True}]}  # fmt: skip
+
+
+def test_the_nodes_below_are_asked_for_when_they_are_wanted_and_an_older_node_has_none() -> None:
+    assert look(answers(status=STATUS, below=DOWN), tree=True).below == DOWN
+    assert look(answers(status=STATUS, below=DOWN), tree=True).as_json()["below"] == DOWN
+    assert look(answers(status=STATUS, below=DOWN)).below == {}
+    assert look(answers(status=STATUS), tree=True).below == {}

@@ -1,5 +1,6 @@
 """The picture, at every width."""
 
+from dataclasses import replace
 from io import StringIO
 from typing import Any
 
@@ -83,3 +84,20 @@ def test_keys_are_named_where_there_is_room() -> None:
         keys_line(100, "rate", True, 0.5) == "q quit · s sort queues by rate · space go on · + - every 0.5 s"
     )
     assert len(keys_line(40, "messages", False, 2.0)) <= 40
+
+
+def test_nodes_that_are_down_stand_in_the_place_of_the_queues() -> None:
+    rows = [{"name": f"store-{n}", "via": "north", "since_s": 90.0, "at_least": n == 0} for n in range(30)]
+    said = found(links=1, below={"nodes": 2200, "down": 40, "down_since_s": 90.0})
+    look = replace(said, below={"below": rows, "more": 10})
+    lines = drawn(look, 80, 30)
+    text = "\n".join(lines)
+    assert "40 of 2200 nodes below down, the longest for" in text
+    assert "store-0" in text
+    assert "at least" in text
+    assert "Queue" not in text
+    assert len(lines) <= 30
+    shown = sum("store-" in line for line in lines) - 1  # the link
+    assert f"and {40 - shown} more" in text
+    for width in (20, 59, 60, 120):
+        assert max(map(len, drawn(look, width))) <= width

@@ -59,7 +59,9 @@ export function attention(status, dormant = []) {
     if (state === "dormant") add(4, state, `${link.name} is dormant`, why || "its shared queues are served elsewhere", since, "tree");
     if (link.gaps) add(5, "warning", `${link.name} has lost state`, plural(link.gaps, "gap"), "", "tree");
   }
-  if (dormant.length > LISTED / 2) add(4, "dormant", `${plural(dormant.length, "node")} below ${plural(new Set(dormant.map(({ via }) => via)).size, "child", "children")} are dormant`, "", "", "tree");
+  const below = status.below ?? {};
+  if (below.down) add(2, "down", `${count(below.down)} of ${plural(below.nodes, "node")} below ${below.down === 1 ? "is" : "are"} down`, dormant.slice(0, LISTED / 2).map(({ name }) => name).join(", "), duration(below.down_since_s), "tree");
+  else if (dormant.length > LISTED / 2) add(4, "dormant", `${plural(dormant.length, "node")} below ${plural(new Set(dormant.map(({ via }) => via)).size, "child", "children")} are dormant`, "", "", "tree");
   else for (const { name, via } of dormant) add(4, "dormant", `${name} is dormant`, `as ${via} says`, "", "tree");
   const broker = status.site_broker;
   if (broker && broker.state !== "running") add(1, "down", `The site's broker is ${broker.state}`, visible(broker.error || broker.uri), duration(broker.since_s ?? 0), "consumers");
