@@ -73,11 +73,7 @@ class BelowCount(Answer):
 async def below(node: RunningNode, down: bool, cut: Cut) -> NodesBelowAnswer:
     core = node.core
     known = core.below
-    page = await page_of(
-        list(known.away if down else known),
-        lambda name: (next(iter(sorted(known.ways(name))), ""), name),
-        cut,
-    )
+    page = await page_of(list(known.away if down else known), lambda name: (name,), cut)
     children, more = await _children(core)
     count = below_count(core)
     return NodesBelowAnswer(
@@ -100,7 +96,7 @@ def below_count(core: NodeCore) -> BelowCount:
 
 
 def _node(core: NodeCore, name: str) -> BelowNode:
-    away, ways = core.below.away.get(name), sorted(core.below.ways(name))
+    away, ways = core.below.away.get(name), core.below.ways(name)
     return BelowNode(
         name=name,
         via=ways[0] if ways else "",
@@ -114,7 +110,7 @@ async def _children(core: NodeCore) -> tuple[list[BelowChild], int]:
     down: Counter[str] = Counter()
     async for names in chunks(list(core.below.away)):
         for name in names:
-            down.update(core.below.ways(name).keys())
+            down.update(core.below.ways(name))
     page = await page_of(
         core.context.children(), lambda child: (-down[child.name], child.name), Cut(_CHILDREN)
     )

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from broker.core.context import Context
-from sapwood.protocol.destinations import Destination, Kind, domain
+from sapwood.protocol.destinations import Destination, Kind
 from sapwood.protocol.names import LOCAL
 
 
@@ -29,7 +29,7 @@ class NodesBelow:
     def __init__(self, context: Context) -> None:
         self.away: dict[str, Away] = {}
         self._context = context
-        self._names: set[str] = set()
+        self._ways: dict[str, tuple[str, ...]] = {}
         self._began = context.clock.now
         context.table.watch(self._route_changed)
 
@@ -37,35 +37,35 @@ class NodesBelow:
         return f"<NodesBelow {self._context.name} {len(self.away)} of {len(self)} away>"
 
     def __len__(self) -> int:
-        return len(self._names)
+        return len(self._ways)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
+        return iter(self._ways)
 
     @property
     def longest(self) -> float | None:
         """Since when the one that is away longest is; None if all can be reached."""
         return min((each.since for each in self.away.values()), default=None)
 
-    def ways(self, name: str) -> dict[str, bool]:
-        """The children that lead to a node, and whether each way is live."""
-        table = self._context.table
-        found = table.gateways(domain(name)).items()
-        return {way: route.live for way, route in found if way != LOCAL and way not in table.apart}
+    def ways(self, name: str) -> tuple[str, ...]:
+        """The children that lead to a node."""
+        return self._ways.get(name, ())
 
     def _route_changed(self, key: Destination, cause: str, origin: str) -> None:
         if key.kind != Kind.DOMAIN:
             return
-        ways = self.ways(key.name)
-        if not ways:
-            self._names.discard(key.name)
-        if not ways or any(ways.values()):
-            self.away.pop(key.name, None)
-        elif key.name not in self.away:
+        name, table = key.name, self._context.table
+        found = {way: route.live for way, route in table.gateways(key).items() if way != LOCAL}
+        ways = tuple(sorted(found.keys() - table.apart))
+        if not ways or any(found[way] for way in ways):
+            self.away.pop(name, None)
+        elif name not in self.away:
             since = max(map(self._broken, ways))
-            self.away[key.name] = Away(since, since > self._began and key.name in self._names)
+            self.away[name] = Away(since, since > self._began and name in self._ways)
         if ways:
-            self._names.add(key.name)
+            self._ways[name] = ways
+        else:
+            self._ways.pop(name, None)
 
     def _broken(self, child: str) -> float:
         """When the way through a child ended."""
