@@ -292,15 +292,15 @@ class OwnMesh(Policy):
 
     def to_dial(self) -> dict[str, list[str]]:
         """The nodes of this mesh that this node dials, with their addresses: those with larger names, and
-        those that may not know it, or not where it is.
+        those that may not know it, or not where it is. A registry names as many more as there is room for.
         """
-        me = self._context.name
-        found = {name: ways for name, ways in self._registered.items() if name not in self._left}
+        me, registered = self._context.name, self._registered
+        strangers = [name for name in registered if name not in self.members and name not in self._left]
+        room = max(hellos.MAX_MESH - len(self.members), 0)
+        found = {name: registered[name] for name in strangers[:room]}
         for name, addresses in self.members.items():
             if me < name or not self._is_awaited(name):
-                found[name] = list(dict.fromkeys([*addresses, *found.get(name, ())]))
-            else:
-                found.pop(name, None)
+                found[name] = list(dict.fromkeys([*addresses, *registered.get(name, ())]))
         return found
 
     def registered(self, nodes: Mapping[str, list[str]]) -> None:

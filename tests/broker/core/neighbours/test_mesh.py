@@ -12,6 +12,7 @@ from simulation.forest import Forest
 from simulation.invariants import check_routes
 from simulation.site import Site
 from treeconnector.frames import Member
+from treeconnector.hellos import MAX_MESH
 from treeconnector.relations import Relation
 from treeconnector.static_routes import chosen_default
 
@@ -481,3 +482,10 @@ def test_whoever_is_not_listed_needs_the_secret_of_the_mesh(forest: Forest) -> N
     forest.settle(1)
     assert "'c1' lists no 'c4' in its mesh: name it there, or give the mesh a secret" in forest["c4"].errors
     assert not links(forest["c4"], Relation.MESH)
+
+
+def test_a_registry_that_names_very_many_has_as_many_dialled_as_the_mesh_has_room_for(forest: Forest) -> None:
+    mesh = forest["c1"].core.mesh
+    mesh.registered({f"stranger-{number}": ["wss://nobody:7600/link"] for number in range(1000)})
+    assert set(mesh.to_dial()) >= {"c2", "c3"}
+    assert len(mesh.to_dial()) == MAX_MESH
