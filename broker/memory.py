@@ -8,10 +8,9 @@ import asyncio
 import ctypes
 import gc
 import logging
+import mmap
 from collections.abc import Callable
 from typing import Any, Final
-
-from aiohttp import web
 
 from broker.threads import end_process, last_word
 
@@ -23,6 +22,8 @@ _MMAP_THRESHOLD: Final = (-3, 1024 * 1024)
 _ARENAS: Final = (-8, 2)
 _TRIM_EVERY: Final = 5.0
 _RESERVE: Final = 4 * 1024 * 1024
+"""Bytes. Wrinkle: memory ends for a node where a limit on its addresses does (`ulimit -v`). A map that nobody
+has written to counts there, and takes nothing of the machine's."""
 _LAST_WORDS: Final = 10.0
 OUT_OF_MEMORY: Final = (
     "it is out of memory. Nothing that was acknowledged is lost: give the process more memory, or lower its"
@@ -77,7 +78,7 @@ class Watch:
 
     def __init__(self, stop: Callable[[], None]) -> None:
         self._stop = stop
-        self._reserve = bytearray(_RESERVE)
+        self._reserve = mmap.mmap(-1, _RESERVE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         self._words = last_word("it is out of memory, and cannot close its files")
         self._is_over = False
 
@@ -99,22 +100,9 @@ class Watch:
         if self._is_over:
             return
         self._is_over = True
-        self._reserve = bytearray()
+        self._reserve.close()
         try:
             self._loop.call_later(_LAST_WORDS, end_process, self._words)
             self._stop()
         except MemoryError:  # others have taken what was kept
             end_process(self._words)
-
-
-@web.middleware
-async def tell_of_memory(request: web.Request, handler: Any) -> web.StreamResponse:
-    """Wrinkle: aiohttp answers 500 to whatever a handler raises, and goes on."""
-    try:
-        response: web.StreamResponse = await handler(request)
-    except MemoryError as error:
-        asyncio.get_running_loop().call_exception_handler(
-            {"message": f"no memory for {request.path[:80]}", "exception": error}
-        )
-        raise
-    return response

@@ -64,7 +64,7 @@ from treeconnector.identity import Identity, new_uuid
 if TYPE_CHECKING:
     from broker.enrolment.registrar import Registry
     from broker.enrolment.sharing import Sharing
-    from broker.http.app import Port
+    from broker.http.port import Port
 
 _log = logging.getLogger("sapwood.node")
 
@@ -217,7 +217,7 @@ class Node:
 
     async def _listen(self) -> None:
         """Open the port, and that of MQTT clients. Raises `SapwoodError`."""
-        from broker.http.app import listen
+        from broker.http.port import listen
 
         listener, report, wires = self.site.listener, self.report, self.driver.wires
         registry = report.access.registry

@@ -27,6 +27,7 @@ TABLE: Final[dict[str, tuple[str, ...]]] = {
         "treeconnector/test_advisories_oracle.py",
     ),
     "brokers": (
+        "benchmarks/test_footprint.py",
         "bridges",
         "cli/test_check.py",
         "cli/test_check_site_broker.py",
@@ -54,6 +55,7 @@ TABLE: Final[dict[str, tuple[str, ...]]] = {
         "network/test_58_who_was_there_before_the_node.py",
         "network/test_66_cores_are_found_by_one_name.py",
         "network/test_88_a_broker_that_forgot_who_reads.py",
+        "network/test_91_an_idle_leaf_loads_what_it_needs.py",
     ),
     "unit": (
         "arrows",

@@ -5,6 +5,9 @@
 | `base` | the port: what every carrier guarantees, and its errors |
 | `registry` | which adapter a link URI leads to |
 | `websocket` | ws, wss: directly to the parent's port |
+| `websocket_accept` | the same, at the parent's end |
+| `websocket_errors` | why one could not be dialled, or has ended |
+| `websocket_frames` | the same, without I/O: the handshake, and frames as bytes |
 | `memory` | between two nodes of one process |
 | `brokered` | what links over brokers have in common |
 | `mqtt`, `mqtt_client` | mqtt, mqtts: through a Mosquitto, with paho |

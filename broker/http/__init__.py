@@ -18,6 +18,7 @@
 | `link_endpoint` | where children dial: a WebSocket at /link is a carrier, and the node does the rest |
 | `live` | a stream of the node's state for pages and programs that stay: `GET /api/live` |
 | `metrics` | `GET /metrics`: the node's figures for Prometheus, in its own text or as OpenMetrics |
+| `pages` | the aiohttp application, run for the connections that the port hands over |
 | `paths` | names, numbers and times in the paths of the link-level protocol |
 | `pipeline` | the requests of one connection that have no answer yet, in their order |
 | `port` | the open port: its listening sockets, the connections on them, and who looks after those |
@@ -25,9 +26,11 @@
 | `probes` | dead connections: who has gone without a word, though nothing is ever closed for being idle |
 | `mqtt_endpoint` | MQTT over WebSocket: the door of `broker.mqtt` at /mqtt |
 | `session_endpoint` | the streaming client session: packets of `session_frames` on a WebSocket at /session |
+| `refusals` | answers to whoever may not look at a node or administrate it |
 | `settings` | what the HTTP side needs of the site's configuration |
 | `stateless` | without a session: publish, receive and acknowledge, each in one request |
 | `status` | whether the node is well, for supervisors: `/healthz`, `/readyz` |
 | `trace` | `GET /trace/{ack_to}/{timeout}`, a verb of the link-level protocol: events, polled like transfer |
+| `verb_routes` | the verbs on connections that aiohttp reads |
 | `verbs` | the link-level protocol: log in, create, subscribe, send, transfer and acknowledge |
 """

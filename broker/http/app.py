@@ -1,7 +1,9 @@
-"""The application on the node's one port: everything that is served there, by path."""
+"""The application on the node's one port: everything that is served there, by path.
+
+Whoever imports it loads aiohttp: see `port`.
+"""
 
 import asyncio
-import ssl
 from functools import partial
 
 from aiohttp import web
@@ -10,42 +12,20 @@ from broker.http.api import Api
 from broker.http.dashboard import Dashboard
 from broker.http.diagnostics import Diagnostics
 from broker.http.documentation import add_link, documentation
-from broker.http.encrypted import Failed
-from broker.http.guard import WrongToken, address, over_loopback
+from broker.http.guard import address, over_loopback
 from broker.http.link_endpoint import LinkEndpoint
 from broker.http.live import LiveEndpoint, node_parts
 from broker.http.metrics import MetricsEndpoint
 from broker.http.mqtt_endpoint import MqttEndpoint
-from broker.http.port import Port, open_port
+from broker.http.pages import Application, tell_of_memory
 from broker.http.ports import NodePort
+from broker.http.refusals import WrongToken
 from broker.http.session_endpoint import SessionEndpoint
 from broker.http.settings import HttpSettings
 from broker.http.stateless import Stateless
 from broker.http.status import StatusEndpoint
+from broker.http.verb_routes import VerbRoutes
 from broker.http.verbs import Verbs
-from broker.intake import Admission
-from broker.memory import tell_of_memory
-
-__all__ = ["Port", "build_app", "listen"]
-
-
-async def listen(
-    node: NodePort,
-    host: str,
-    port: int,
-    context: ssl.SSLContext | None = None,
-    refused: Failed = lambda _address, _text: None,
-    settings: HttpSettings | None = None,
-    admission: Admission | None = None,
-) -> Port:
-    """Serve `node` on an address (port 0: any free one; see `Port.addresses`). Raises `OSError`.
-
-    `refused(address, text)`: who could not connect with TLS, and why. `admission`: who may connect.
-    """
-    settings = settings or HttpSettings()
-    verbs = Verbs(node, settings)
-    build = partial(build_app, node, settings, verbs)
-    return await open_port(verbs, build, host, port, context, refused, admission)
 
 
 async def _slow_guessers(node: NodePort, request: web.Request, response: web.StreamResponse) -> None:
@@ -73,7 +53,7 @@ def build_app(
     router.add_get("/link", LinkEndpoint(node, settings, guests).handle, allow_head=False)
     SessionEndpoint(node, settings, guests).add_to(app)
     router.add_get("/mqtt", MqttEndpoint(node, guests).handle, allow_head=False)
-    verbs.add_to(router)
+    VerbRoutes(verbs).add_to(router)
     LiveEndpoint(settings, node_parts(node)).add_to(app)
     Stateless(node, settings, verbs.bindings).add_to(app)
     Api(node, settings).add_to(router)
@@ -84,3 +64,8 @@ def build_app(
     router.add_get("/docs", documentation)
     router.add_get("/", Diagnostics(node, settings, verbs.bindings).handle)
     return app
+
+
+def pages(node: NodePort, settings: HttpSettings, verbs: Verbs) -> Application:
+    """The same, run for the connections that the port hands over."""
+    return Application(build_app(node, settings, verbs))

@@ -6,9 +6,7 @@ a line watches it. Requests that aiohttp reads find theirs by the transport.
 
 import asyncio
 from collections.abc import Callable
-from typing import cast
-
-from aiohttp import web
+from typing import TYPE_CHECKING, cast
 
 from bridges.tls import shown_by
 from broker.core.errors import TOO_MANY, BadRequest, Busy, NotLoggedIn
@@ -18,6 +16,9 @@ from broker.entrance.entrance import Caller
 from broker.http.ports import NodePort
 from broker.intake import Guest
 from sapwood.protocol.session_frames import NodeFrame
+
+if TYPE_CHECKING:
+    from aiohttp import web
 
 
 class HttpLine:
@@ -110,7 +111,7 @@ class Bindings:
         line = self._lines[transport] = HttpLine(self._node, transport, guest)
         return line
 
-    def guest(self, request: web.BaseRequest) -> Guest | None:
+    def guest(self, request: "web.BaseRequest") -> Guest | None:
         """The place of a request's connection among all, None where nobody counts them."""
         found = self._lines.get(request.transport) if request.transport else None
         return found.guest if found is not None else None
@@ -120,13 +121,13 @@ class Bindings:
         self._lines.pop(line.transport, None)
         line.lost()
 
-    def find(self, request: web.BaseRequest) -> HttpLine:
+    def find(self, request: "web.BaseRequest") -> HttpLine:
         """The line of a request that aiohttp has read. Raises `NotLoggedIn` if it is bound to no session."""
         line = self.line(request)
         _ = line.connection
         return line
 
-    def line(self, request: web.BaseRequest) -> HttpLine:
+    def line(self, request: "web.BaseRequest") -> HttpLine:
         """The line of a request, bound or not. Raises `NotLoggedIn` if it has gone."""
         found = self._lines.get(request.transport) if request.transport else None
         if found is None:

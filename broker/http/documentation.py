@@ -4,7 +4,7 @@ from typing import Final
 
 from aiohttp import web
 
-LINK: Final = '</docs>; rel="help"'
+from broker.http.encoding import LINK
 
 _PAGE: Final = """\
 Sapwood node

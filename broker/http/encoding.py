@@ -8,9 +8,11 @@ from typing import Final
 
 from multidict import CIMultiDict
 
-from broker.http.documentation import LINK
 from broker.http.heads import Head
 from broker.http.verbs import NOTE, VerbAnswer
+
+LINK: Final = '</docs>; rel="help"'
+"""Every answer says where the protocol is described."""
 
 
 class Fields:

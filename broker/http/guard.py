@@ -4,7 +4,7 @@ Several of the verbs are GETs that change state, as their deployed clients need.
 request comes from; programs do not. So one look (`page_of`) tells which page makes a request: verbs, links
 and sessions are for no page at all, `/api` and what the dashboard shows for the node's own page as well.
 
-Law of `/api` and the node's own pages (`refusal`): never for a page of another origin, with or without the
+Law of `/api` and the node's own pages (`why_not`): never for a page of another origin, with or without the
 token. Where a token is configured every request has it, from wherever it comes. Without one only this very
 machine may ask: over a direct connection from loopback to loopback, through no proxy, and under a name that
 means this machine, since a foreign page can make its own host's name resolve to it.
@@ -14,19 +14,18 @@ import base64
 import enum
 import hmac
 import ipaddress
-import json
 import re
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
-
-from aiohttp import HttpVersion11, web
 
 from broker.core.sessions.masking import masked
 from broker.entrance.near import is_near, of_a_proxy
 
+if TYPE_CHECKING:
+    from aiohttp import web
+
 __all__ = [
     "PageOrigin",
-    "WrongToken",
     "address",
     "bearer",
     "credentials",
@@ -38,20 +37,17 @@ __all__ = [
     "may_administrate",
     "over_loopback",
     "page_of",
-    "refusal",
     "same",
+    "why_not",
 ]
 
 _HOW: Final = (
     "needs the header 'Authorization: Bearer TOKEN' with the token of this node's configuration (http,"
     " token_file or token_env)"
 )
+_HTTP_1_1: Final = (1, 1)
 _HOST: Final = re.compile(r"(?:\[([0-9a-f:.%]+)\]|([^:\[\]]*))(?::[0-9]*)?")
 _OR_HERE: Final = f"{_HOW}, or a direct connection from this machine, where no token is configured"
-
-
-class WrongToken(web.Response):
-    """The answer to a request with a token that is none of this node's: it is slow to come."""
 
 
 class PageOrigin(enum.Enum):
@@ -62,7 +58,7 @@ class PageOrigin(enum.Enum):
     FOREIGN = "a page of somebody else"
 
 
-def page_of(request: web.BaseRequest) -> PageOrigin:
+def page_of(request: "web.BaseRequest") -> PageOrigin:
     """The look that verbs, sessions, links and `/api` have in common.
 
     Wrinkle: older browsers, and all of them on plain http to another machine, do not say where a request
@@ -85,7 +81,7 @@ def page_of(request: web.BaseRequest) -> PageOrigin:
     return PageOrigin.OWN if host and host == headers.get("Host", "").lower() else PageOrigin.FOREIGN
 
 
-def from_a_web_page(request: web.BaseRequest) -> bool:
+def from_a_web_page(request: "web.BaseRequest") -> bool:
     """True for a request that a page in a browser makes, be it a page of this very node.
 
     A page can make its own host's name resolve to this machine, so 'same origin' proves nothing here.
@@ -93,23 +89,23 @@ def from_a_web_page(request: web.BaseRequest) -> bool:
     return page_of(request) is not PageOrigin.NONE
 
 
-def over_loopback(request: web.BaseRequest) -> bool:
+def over_loopback(request: "web.BaseRequest") -> bool:
     """True if this very machine asks, over a direct connection."""
     return is_near(extra(request, "peername"), extra(request, "sockname")) and not of_a_proxy(request.headers)
 
 
-def is_here(request: web.BaseRequest) -> bool:
+def is_here(request: "web.BaseRequest") -> bool:
     """Does this very machine ask, under one of its own names?"""
     return over_loopback(request) and _is_this_machine(_host(request.headers.get("Host", "")))
 
 
-def bearer(request: web.BaseRequest) -> str:
+def bearer(request: "web.BaseRequest") -> str:
     """The token of an `Authorization: Bearer TOKEN` header, or ''."""
     scheme, _, token = request.headers.get("Authorization", "").partition(" ")
     return token.strip() if scheme.lower() == "bearer" else ""
 
 
-def credentials(request: web.BaseRequest) -> tuple[str, str]:
+def credentials(request: "web.BaseRequest") -> tuple[str, str]:
     """Account and password of `Authorization: Basic …`; or '' and the secret of `Bearer SECRET`; or ''."""
     scheme, _, given = request.headers.get("Authorization", "").partition(" ")
     if scheme.lower() != "basic":
@@ -126,31 +122,21 @@ def same(given: str, expected: str) -> bool:
     return hmac.compare_digest(given.encode(errors="surrogatepass"), expected.encode())
 
 
-def may_administrate(request: web.BaseRequest, token: str) -> bool:
-    """Whether nothing speaks against it; see `refusal`."""
-    return _why_not(request, token) is None
+def may_administrate(request: "web.BaseRequest", token: str) -> bool:
+    """Whether nothing speaks against it; see `why_not`."""
+    return why_not(request, token) is None
 
 
-def refusal(request: web.BaseRequest, token: str) -> web.Response | None:
-    """The answer to whoever may not look at the node or administrate it; None if the request may.
+def why_not(request: "web.BaseRequest", token: str) -> tuple[str, str] | None:
+    """Code and text of the answer to whoever may not look at the node or administrate it; None if it may.
 
     `token`: the configured one, '' = there is none.
     """
-    why = _why_not(request, token)
-    if why is None:
-        return None
-    code, text = why
-    body = json.dumps({"code": code, "text": f"{request.path[:200]}: {text}"})
-    answer = WrongToken if token and bearer(request) else web.Response
-    return answer(text=body, status=403, content_type="application/json")
-
-
-def _why_not(request: web.BaseRequest, token: str) -> tuple[str, str] | None:
     if page_of(request) is PageOrigin.FOREIGN:
         return "FOREIGN_PAGE", "this is not for pages of other sites"
     if token:
         return None if same(bearer(request), token) else ("TOKEN_NEEDED", _HOW)
-    if not over_loopback(request) or request.version < HttpVersion11:  # as proxies speak that say nothing
+    if not over_loopback(request) or request.version < _HTTP_1_1:  # as proxies speak that say nothing
         return "TOKEN_NEEDED", _OR_HERE
     if not _is_this_machine(_host(request.headers.get("Host", ""))):
         shown = request.headers.get("Host", "")[:80]
@@ -158,7 +144,7 @@ def _why_not(request: web.BaseRequest, token: str) -> tuple[str, str] | None:
     return None
 
 
-def is_rebound(request: web.BaseRequest) -> bool:
+def is_rebound(request: "web.BaseRequest") -> bool:
     """Does it come over loopback under a name that somebody made to mean this machine? An address is none."""
     host = _host(request.headers.get("Host", ""))
     return over_loopback(request) and not (_is_this_machine(host) or _is_address(host))
@@ -188,11 +174,11 @@ def _is_address(host: str) -> bool:
     return True
 
 
-def address(request: web.BaseRequest) -> str:
+def address(request: "web.BaseRequest") -> str:
     """Where a request comes from, for people."""
     name = extra(request, "peername")
     return f"{name[0]}:{name[1]}" if isinstance(name, tuple) and len(name) > 1 else str(name or "unknown")
 
 
-def extra(request: web.BaseRequest, what: str) -> Any:
+def extra(request: "web.BaseRequest", what: str) -> Any:
     return request.transport.get_extra_info(what) if request.transport else None

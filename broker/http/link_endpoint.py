@@ -5,7 +5,7 @@ from functools import partial
 
 from aiohttp import web
 
-from bridges.carriers import websocket
+from bridges.carriers import websocket_accept
 from bridges.carriers.base import CarrierBroken
 from broker.http.guard import address, from_a_web_page
 from broker.http.ports import NodePort
@@ -50,7 +50,7 @@ class LinkEndpoint:
             return web.Response(status=403, text="this node is a leaf: it takes no children\n")
         if from_a_web_page(request):
             return web.Response(status=403, text="links are for nodes, not for web pages\n")
-        if self._settings.certificates and not websocket.peer_certificate(request):
+        if self._settings.certificates and not websocket_accept.peer_certificate(request):
             text = "a child shows a certificate here, and it showed none (its tls: certificate, key)\n"
             return web.Response(status=401, text=text, headers={"WWW-Authenticate": "Certificate"})
         return None
@@ -63,11 +63,11 @@ async def accepted(
     *,
     is_link: bool,
     protocols: Sequence[str] = (),
-) -> websocket.WebSocketCarrier:
+) -> websocket_accept.AcceptedWebSocket:
     """A carrier on which little is read before its `proven` is called. Raises `CarrierBroken`."""
     if guest is None:
-        return await websocket.accept(request, max_packet=max_packet, protocols=protocols)
-    return await websocket.accept(
+        return await websocket_accept.accept(request, max_packet=max_packet, protocols=protocols)
+    return await websocket_accept.accept(
         request,
         max_packet=max_packet,
         when_proven=partial(guest.prove, is_link=is_link),

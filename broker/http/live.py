@@ -24,8 +24,8 @@ from aiohttp import web
 
 from broker.api import queues, tree
 from broker.api.pages import MOST, Cut
-from broker.http.guard import refusal
 from broker.http.ports import NodePort
+from broker.http.refusals import refusal
 from broker.http.settings import HttpSettings
 
 MOST_READERS: Final = 64

@@ -8,8 +8,9 @@ import asyncio
 
 from aiohttp import web
 
-from broker.http.guard import masked, refusal
+from broker.http.guard import masked
 from broker.http.ports import NodePort
+from broker.http.refusals import refusal
 from broker.http.settings import HttpSettings
 from broker.metrics.collector import Collector
 from broker.metrics.exposition import OPEN_METRICS, TEXT, Family, exposition, wants_open_metrics

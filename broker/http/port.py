@@ -1,72 +1,51 @@
 """The open port: its listening sockets, the connections on them, and who looks after those.
 
-Wrinkle: aiohttp closes idle connections. A logged-in connection is never closed for idleness, so it is told
-to keep all; dead ones are found by probing (see `probes`).
-Wrinkle: no access log: a path may hold a session's token, and that is in no log.
-Wrinkle: the application is made when the first connection needs it. Nobody ever asks most leaves for a page.
+Wrinkle: the pages, and aiohttp with them, are loaded when the first connection needs them, in a thread, since
+that takes a tenth of a second. Nobody ever asks most leaves for a page, and each has 13 MB less without.
 """
 
 import asyncio
-import logging
 import ssl
 import time
 from collections.abc import Callable
-from typing import Final
-
-from aiohttp import web
-from aiohttp.http_exceptions import HttpProcessingError
-from aiohttp.typedefs import Handler
+from importlib import import_module
+from typing import Final, Protocol
 
 from broker.http.encrypted import Encrypted, Failed
 from broker.http.front import Front
+from broker.http.ports import NodePort
+from broker.http.settings import HttpSettings
 from broker.http.verbs import Verbs
 from broker.intake import Acceptor, Admission, Guest, Narrow, open_listeners
 
-_FOR_EVER: Final = 366 * 86_400.0
 _LOOK_EVERY: Final = 10.0
-TO_FINISH: Final = 2.0
-"""Seconds that requests have when the port closes."""
-_NEVER_REACHED: Final = 60.0
 
 
-class _NoPaths(logging.Filter):
-    """aiohttp quotes requests that it cannot read; with them a token would be in the log."""
+class Served(Protocol):
+    """`broker.http.pages.Application`, or what a test puts in its place."""
 
-    def filter(self, record: logging.LogRecord) -> bool:
-        error = record.exc_info[1] if record.exc_info else None
-        if isinstance(error, HttpProcessingError):
-            record.exc_info = record.exc_text = None
-            record.levelno, record.levelname = logging.INFO, "INFO"
-        return True
+    async def setup(self) -> None: ...
 
+    def protocol(self) -> asyncio.Protocol: ...
 
-def _request_log() -> logging.Logger:
-    logger = logging.getLogger("sapwood.http.requests")
-    if not logger.filters:
-        logger.addFilter(_NoPaths())
-    return logger
+    async def cleanup(self) -> None: ...
 
 
 class Pages:
-    """All that is served beside the verbs: an aiohttp application, made by `build` when first needed.
+    """All that is served beside the verbs, made by `build` when first needed."""
 
-    Wrinkle: aiohttp can end requests that are late when it closes, but stumbles over one that ends by itself
-    in that very moment, and logs an error. So they are ended here, before it would.
-    """
-
-    def __init__(self, build: Callable[[], web.Application]) -> None:
+    def __init__(self, build: Callable[[], Served]) -> None:
         self._build = build
-        self._under_way: set[asyncio.Task[object]] = set()
-        self._runner: web.AppRunner | None = None
+        self._served: Served | None = None
         self._making: asyncio.Task[None] | None = None
         self._waiting: list[Callable[[], None]] = []
 
     def __repr__(self) -> str:
-        return f"<Pages {'made' if self._runner else 'not needed yet'}>"
+        return f"<Pages {'made' if self._served else 'not needed yet'}>"
 
     def are_ready(self, call: Callable[[], None]) -> bool:
         """Whether connections may be handed over. If not, `call` is called when they may."""
-        if self._runner is not None:
+        if self._served is not None:
             return True
         self._waiting.append(call)
         if self._making is None:
@@ -74,46 +53,24 @@ class Pages:
         return False
 
     async def _make(self) -> None:
-        application = self._build()
-        application.middlewares.insert(0, self._remember)
-        runner = web.AppRunner(
-            application,
-            access_log=None,
-            logger=_request_log(),
-            keepalive_timeout=_FOR_EVER,
-            shutdown_timeout=_NEVER_REACHED,
-        )
-        await runner.setup()
-        self._runner = runner
+        await asyncio.get_running_loop().run_in_executor(None, import_module, "broker.http.app")
+        served = self._build()
+        await served.setup()
+        self._served = served
         waiting, self._waiting = self._waiting, []
         for call in waiting:
             call()
 
     def protocol(self) -> asyncio.Protocol:
-        """What reads one more connection. Only when they are ready."""
-        assert self._runner is not None
-        assert self._runner.server is not None
-        return self._runner.server()
-
-    @web.middleware
-    async def _remember(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """A request is under way until its answer has left, which is after this."""
-        task = asyncio.current_task()
-        assert task is not None
-        self._under_way.add(task)
-        task.add_done_callback(self._under_way.discard)
-        return await handler(request)
+        """The reader of one more connection. Only when they are ready."""
+        assert self._served is not None
+        return self._served.protocol()
 
     async def cleanup(self) -> None:
         if self._making is not None:
             await self._making
-        if self._runner is None:
-            return
-        ending = asyncio.ensure_future(self._runner.cleanup())
-        while not (await asyncio.wait((ending,), timeout=TO_FINISH))[0]:
-            for task in list(self._under_way):
-                task.cancel()
-        await ending
+        if self._served is not None:
+            await self._served.cleanup()
 
 
 class Port:
@@ -165,20 +122,28 @@ class Port:
         await self._pages.cleanup()
 
 
-async def open_port(
-    verbs: Verbs,
-    build: Callable[[], web.Application],
+async def listen(
+    node: NodePort,
     host: str,
     port: int,
     context: ssl.SSLContext | None = None,
     refused: Failed = lambda _address, _text: None,
+    settings: HttpSettings | None = None,
     admission: Admission | None = None,
 ) -> Port:
-    """Serve the verbs, and the application that `build` makes, on an address. Raises `OSError`.
+    """Serve `node` on an address (port 0: any free one; see `Port.addresses`). Raises `OSError`.
 
-    Port 0: any free one; see `Port.addresses`. `refused(address, text)`: who could not connect with TLS.
-    `admission`: who may connect; without one, as many as a node has by default.
+    `refused(address, text)`: who could not connect with TLS, and why. `admission`: who may connect; without
+    one, as many as a node has by default.
     """
+    settings = settings or HttpSettings()
+    verbs = Verbs(node, settings)
+
+    def build() -> Served:
+        from broker.http.app import pages
+
+        return pages(node, settings, verbs)
+
     opened = Port(Pages(build), verbs, context, refused)
     try:
         admission = Admission() if admission is None else admission

@@ -5,7 +5,7 @@ create answers the bare name; a request before login is 403; what this node does
 acknowledgement of what is not there is 200 with a note; a full queue is 429 with that word.
 
 This is the protocol itself, and knows nothing of how a request is read and an answer written: `Front` does
-that for almost all connections, aiohttp for those that also do other things (`add_to`).
+that for almost all connections, aiohttp for those that also do other things (`verb_routes`).
 """
 
 import asyncio
@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
 import msgspec
-from aiohttp import web
 
 from broker.core.clients.transfers import Fetched
 from broker.core.errors import NotFound, SwitchError, TooLarge
@@ -21,7 +20,6 @@ from broker.core.sessions.rights import Rights
 from broker.http import paths, trace
 from broker.http.bindings import Bindings, HttpLine
 from broker.http.guard import bearer, credentials, from_a_web_page, is_here, is_rebound, same
-from broker.http.heads import parts_of, path_of
 from broker.http.ports import NodePort
 from broker.http.settings import HttpSettings
 from broker.shares import LoopShare, Shares
@@ -261,39 +259,6 @@ class Verbs:
         ack_to, wait = paths.whole(first), paths.seconds(timeout, self._settings.max_wait)
         trace.poll(self._node.tracing, line, ack_to, wait, lambda body: reply(VerbAnswer(200, body, _JSON)))
 
-    # --- through aiohttp
-
-    def add_to(self, router: web.UrlDispatcher) -> None:
-        """Serve the same on connections that aiohttp reads."""
-        for verb, method in METHODS.items():
-            for path in (f"/{verb}", f"/{verb}/{{rest:.*}}"):
-                router.add_route(method, path, self._asked_of_aiohttp)
-
-    async def _asked_of_aiohttp(self, request: web.Request) -> web.StreamResponse:
-        future: asyncio.Future[VerbAnswer] = asyncio.get_running_loop().create_future()
-
-        def reply(answer: VerbAnswer) -> None:
-            if not future.done():
-                future.set_result(answer)
-
-        def lost() -> None:
-            future.cancel()
-
-        try:
-            line = self.bindings.line(request)
-            parts = parts_of(path_of(request.raw_path.encode(errors="surrogateescape")))
-            body = await request.read()
-        except web.HTTPRequestEntityTooLarge as error:
-            return _response(said(413, f"TOO_LARGE: {error.text}"))
-        except SapwoodError as error:
-            return _response(answer_of(error))
-        line.watch(lost)
-        try:
-            self.perform(line, VerbRequest(request.method, parts, body, facts_of(request)), reply)
-            return _response(await future)
-        finally:
-            line.unwatch(lost)
-
 
 class _Listing:
     """Names queues, of which there may be very many: in slices of the loop, as long as the line is open."""
@@ -369,15 +334,6 @@ def _empty(reply: Reply, note: str = "") -> Callable[[SwitchError | None], None]
     """An outcome that answers with nothing but a note, or with the error."""
     well = VerbAnswer(note=note) if note else EMPTY
     return lambda error: reply(well if error is None else answer_of(error))
-
-
-def _response(answer: VerbAnswer) -> web.Response:
-    response = web.Response(status=answer.status, body=answer.body)
-    if answer.content_type:
-        response.headers["Content-Type"] = answer.content_type
-    if answer.note:
-        response.headers[NOTE] = answer.note
-    return response
 
 
 def _mail(messages: list[Fetched], note: str) -> VerbAnswer:

@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from intake_peers import MIB, Target, frame_head, frame_of_a_stranger, mqtt_length, running, running_over_tls
 
 from bridges.carriers.base import CLOSE_TIMEOUT
-from broker.http.port import TO_FINISH
+from broker.http.pages import TO_FINISH
 from sapwood.protocol.session_frames import VERSION, Login, encode
 
 OF_EACH = 3

@@ -15,8 +15,8 @@ from broker.api.table import OPERATIONS
 from broker.core.errors import SwitchError
 from broker.http.api.description import describe
 from broker.http.api.following import stream
-from broker.http.guard import refusal
 from broker.http.ports import NodePort
+from broker.http.refusals import refusal
 from broker.http.settings import HttpSettings
 from sapwood.protocol.errors import SapwoodError
 

@@ -9,7 +9,7 @@ from aiohttp import web
 from mosquitto_server import MosquittoServer
 from rabbitmq_server import RabbitServer
 
-from bridges.carriers import memory, websocket
+from bridges.carriers import memory, websocket, websocket_accept
 from bridges.carriers.amqp import AmqpBroker
 from bridges.carriers.base import (
     BUFFER_BYTES,
@@ -26,6 +26,7 @@ from bridges.carriers.brokered.listener import Listener, answer
 from bridges.carriers.mqtt import MqttBroker
 
 MAX_PACKET = 4096
+WebSocket = websocket.DialledWebSocket | websocket_accept.AcceptedWebSocket
 Pair = tuple[Carrier, Carrier]
 Opener = Callable[[pytest.FixtureRequest], AbstractAsyncContextManager[Pair]]
 
@@ -41,7 +42,7 @@ async def ws_pair(_request: pytest.FixtureRequest) -> AsyncIterator[Pair]:
     over = asyncio.Event()
 
     async def handle(request: web.Request) -> web.StreamResponse:
-        carrier = await websocket.accept(request, max_packet=MAX_PACKET)
+        carrier = await websocket_accept.accept(request, max_packet=MAX_PACKET)
         accepted.put_nowait(carrier)
         await over.wait()
         await carrier.close()
@@ -194,7 +195,8 @@ async def test_an_unread_line_makes_the_sender_wait(pair: Pair) -> None:
     await asyncio.sleep(0)
     assert not waiting.done()
     await collect(
-        receiver, 2 * BUFFER_BYTES // MAX_PACKET if isinstance(sender, websocket.WebSocketCarrier) else 1
+        receiver,
+        2 * BUFFER_BYTES // MAX_PACKET if isinstance(sender, WebSocket) else 1,
     )
     async with asyncio.timeout(60):
         await waiting

@@ -13,7 +13,7 @@ import pytest
 import trustme
 from aiohttp import web
 
-from bridges.carriers import websocket
+from bridges.carriers import websocket, websocket_accept
 from bridges.carriers.base import CarrierBroken, CarrierBusy, CarrierError
 from bridges.tls import TlsSettings, server_context
 
@@ -22,7 +22,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 async def echo(request: web.Request) -> web.StreamResponse:
     """Send back what comes, until the carrier ends."""
-    carrier = await websocket.accept(request, max_packet=1000)
+    carrier = await websocket_accept.accept(request, max_packet=1000)
     try:
         while True:
             carrier.send(await carrier.receive())
@@ -121,7 +121,7 @@ async def test_a_client_certificate_tells_its_names_where_its_authority_is_given
     shown: list[frozenset[str]] = []
 
     async def certified(request: web.Request) -> web.StreamResponse:
-        carrier = await websocket.accept(request)
+        carrier = await websocket_accept.accept(request)
         shown.append(carrier.shown.certified)
         carrier.send(await carrier.receive())
         await carrier.close()
@@ -212,7 +212,7 @@ async def test_a_request_without_upgrade_is_no_carrier() -> None:
 
     async def handle(request: web.Request) -> web.StreamResponse:
         with pytest.raises(CarrierBroken) as caught:
-            await websocket.accept(request)
+            await websocket_accept.accept(request)
         said.append(str(caught.value))
         return web.Response(status=426)
 
@@ -225,7 +225,7 @@ async def test_a_request_without_upgrade_is_no_carrier() -> None:
     assert "asked /link without a WebSocket upgrade" in said[0]
 
 
-async def collect_end(carrier: websocket.WebSocketCarrier) -> CarrierError:
+async def collect_end(carrier: websocket_accept.AcceptedWebSocket) -> CarrierError:
     async with asyncio.timeout(60):
         while True:
             try:
@@ -248,7 +248,7 @@ async def test_text_is_not_ours() -> None:
     ends: asyncio.Queue[CarrierError] = asyncio.Queue()
 
     async def handle(request: web.Request) -> web.StreamResponse:
-        carrier = await websocket.accept(request)
+        carrier = await websocket_accept.accept(request)
         ends.put_nowait(await collect_end(carrier))
         await carrier.close()
         return carrier.response
@@ -266,7 +266,7 @@ async def test_a_line_that_breaks_is_broken_not_ended() -> None:
     ends: asyncio.Queue[CarrierError] = asyncio.Queue()
 
     async def handle(request: web.Request) -> web.StreamResponse:
-        carrier = await websocket.accept(request)
+        carrier = await websocket_accept.accept(request)
         ends.put_nowait(await collect_end(carrier))
         await carrier.close()
         return carrier.response
@@ -304,7 +304,7 @@ async def test_small_packets_leave_at_once_and_nothing_is_compressed() -> None:
     async with listening(handle) as port:
         carrier = await websocket.connect(f"ws://127.0.0.1:{port}/link")
         request = await seen.get()
-        line = carrier._socket.get_extra_info("socket")
+        line = carrier._transport.get_extra_info("socket")
         assert line.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
         assert "Sec-WebSocket-Extensions" not in request.headers
         await carrier.close()

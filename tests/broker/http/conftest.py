@@ -15,7 +15,7 @@ from broker.core.errors import NoSuchQueue, NotFound, NotLoggedIn, QueueFull, Sw
 from broker.core.sessions.sessions import Connection
 from broker.entrance.entrance import Entrance
 from broker.entrance.policy import EntrancePolicy
-from broker.http.app import listen
+from broker.http.port import listen
 from broker.http.settings import HttpSettings
 from broker.shares import Shares
 from sapwood.protocol.bundles import Message

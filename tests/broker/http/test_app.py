@@ -10,8 +10,9 @@ import pytest
 import trustme
 
 from bridges.tls import server_context
-from broker.http.app import build_app, listen
+from broker.http.app import build_app
 from broker.http.encrypted import PLAIN
+from broker.http.port import listen
 from sapwood import ConnectFailed, connect
 
 

@@ -275,7 +275,7 @@ async def test_who_may_look(start: Starter) -> None:
 
 
 async def test_a_scraper_with_the_token_may_look_from_elsewhere(start: Starter) -> None:
-    from broker.http.app import listen
+    from broker.http.port import listen
 
     node = await start()
     port = await listen(node, "127.0.0.1", 0, settings=HttpSettings(token="secret"))
