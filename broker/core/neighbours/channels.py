@@ -12,6 +12,7 @@ Law: nothing of it is stored. A link that goes ends its channels, at both ends, 
 """
 
 from collections.abc import Callable
+from itertools import takewhile
 from typing import Final, Protocol
 
 from broker.core.context import Context
@@ -31,6 +32,8 @@ MOST: Final = 8192
 """Channels of one node at a time."""
 MOST_OF_ONE: Final = 4096
 """Of one neighbour, opened by it and towards it: some may be over at its end, and not yet passed on here."""
+ANSWERS_WITHIN: Final = 60.0
+"""Seconds in which whoever is asked for a channel says yes or no."""
 _CELL: Final = "channel"
 REFUSED: Final = "refused"
 UNKNOWN: Final = "unknown"
@@ -159,6 +162,7 @@ class Channels(Policy):
         self.open: dict[Side, Channel] = {}
         self._streams: dict[tuple[Link, int], _LinkSide] = {}
         self._of: dict[str, set[_LinkSide]] = {}
+        self._opening: dict[Channel, None] = {}
         for name in ("channels_opened", "channels_refused", "channels_broken", "channel_bytes"):
             context.counters.setdefault(name, 0)
 
@@ -191,6 +195,7 @@ class Channels(Policy):
 
     def _add(self, channel: Channel, came: Neighbour | None, hops: int) -> None:
         self.open[channel.near] = channel
+        self._opening[channel] = None
         if len(self.open) > 2 * MOST:
             self._refuse(channel, BUSY, f"{self._context.name} has {MOST} channels: none more now")
         elif came is not None and len(self._of[came.name]) > MOST_OF_ONE:
@@ -280,6 +285,7 @@ class Channels(Policy):
         channel = self.open.get(side)
         if channel is not None and channel.state == "opening" and side is channel.far:
             channel.state = "open"
+            del self._opening[channel]
             self._context.counters["channels_opened"] += 1
             channel.near.opened()
             self._told("open", channel)
@@ -343,12 +349,22 @@ class Channels(Policy):
         self._told("refused", channel)
 
     def _forget(self, channel: Channel) -> None:
+        self._opening.pop(channel, None)
         for side in (channel.near, channel.far):
             if side is not None:
                 self.open.pop(side, None)
             if isinstance(side, _LinkSide):
                 self._streams.pop((side.link, side.stream), None)
                 self._of.get(side.via, set()).discard(side)
+
+    def second_passed(self) -> None:
+        """A channel whose other end never answers keeps no place."""
+        latest = self._context.clock.now - ANSWERS_WITHIN
+        for channel in list(takewhile(lambda each: each.since <= latest, self._opening)):
+            if channel.far is not None:
+                text = f"{channel.far.via} has not answered for {ANSWERS_WITHIN:g} s"
+                channel.far.reset(UNREACHABLE, text)
+                self.broken(channel.far, UNREACHABLE, text)
 
     # --- links
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.core.neighbours.channels import Channel, Channels
+from broker.core.neighbours.channels import ANSWERS_WITHIN, Channel, Channels
 from simulation.forest import Forest
 from simulation.site import Site
 from treeconnector.link import LinkSettings
@@ -222,6 +222,22 @@ def test_one_neighbour_has_so_many_channels_and_the_others_have_theirs(
     Server(tree["uk"])
     assert begin(tree, "bath", "uk").error is None
     assert len(tree["uk"].core.channels.all()) == 4
+
+
+def test_a_channel_whose_other_end_never_answers_keeps_no_place(tree: Forest) -> None:
+    server = Server(tree["york"])
+    near = begin(tree, "hq", "york")
+    tree.settle(ANSWERS_WITHIN - 5)
+    assert near.error is None
+    tree.settle(10)
+    assert near.error is not None
+    assert near.error[0] == "unreachable"
+    assert "has not answered for 60 s" in near.error[1]
+    assert server.ends[0].error is not None
+    assert not any(site.core.channels.all() for site in tree.sites.values())
+    open_for_long, _ = opened(tree, "hq", "bath")
+    tree.settle(3 * ANSWERS_WITHIN)
+    assert open_for_long.error is None
 
 
 def test_a_node_has_so_many_channels_and_says_so(tree: Forest, monkeypatch: pytest.MonkeyPatch) -> None:
