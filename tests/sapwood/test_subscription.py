@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 import zstandard
 
-from sapwood import RequestTimeout, connect
+from sapwood import RequestTimeout, Rpc, connect
 from sapwood.protocol.bundles import Flag, Message, encode_message
 from sapwood.protocol.destinations import Destination, Kind
-from sapwood.protocol.session_frames import Failed
+from sapwood.protocol.session_frames import Failed, Subscribe, Unsubscribe
 
 
 async def subscribed(client: Any, **options: Any) -> Any:
@@ -229,3 +229,29 @@ async def test_a_batch_is_waited_for_as_long_as_it_is_said(played: Any) -> None:
         assert batch.payloads == [b"one", b"two"]
         prices.close()
         assert await prices.next_batch() is None
+
+
+@pytest.mark.parametrize("use", ["call", "serve"])
+async def test_a_call_or_server_that_is_given_up_before_it_reads_leaves_no_subscription(
+    played: Any, use: str
+) -> None:
+    answer, asked = played.answer, []
+
+    def deaf_to_subscriptions(frame: Any) -> list[Any]:
+        if not isinstance(frame, Subscribe | Unsubscribe):
+            return list(answer(frame))
+        asked.append(type(frame))
+        return []
+
+    played.answer = deaf_to_subscriptions
+    async with connect(played.uri) as client, Rpc(client) as rpc:
+        work = (
+            rpc.call("stock", "level", timeout=None)
+            if use == "call"
+            else rpc.serve("stock", {"level": lambda: 1}).run()
+        )
+        given_up = asyncio.create_task(work)
+        await played.until(lambda: asked == [Subscribe])
+        given_up.cancel()
+        await asyncio.gather(given_up, return_exceptions=True)
+        await played.until(lambda: asked == [Subscribe, Unsubscribe])
