@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from broker.advisory_log import iso_time
-from broker.core.policies.usage import RouteUsage, UsageRow
+from broker.core.policies.usage import RouteUsage
 from broker.core.policy import Policy
 from sapwood.protocol.destinations import Destination, Kind
 
@@ -28,6 +28,21 @@ if TYPE_CHECKING:
 
 EVERY: Final = 900.0
 _MODE: Final = 0o640
+
+
+class UsageRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A line of the file. Without `kind` it is the first: counted from `since` to `until`.
+
+    `whole`: every route that was used has a line; else there were too many.
+    """
+
+    node: str
+    kind: str | None = None
+    destination: str | None = None
+    messages: int = 0
+    since: str | None = None
+    until: str | None = None
+    whole: bool = True
 
 
 _encoder = msgspec.json.Encoder()

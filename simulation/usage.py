@@ -7,7 +7,8 @@ from pathlib import Path
 
 import msgspec
 
-from broker.core.policies.usage import RouteUsage, UsageRow
+from broker.core.policies.usage import RouteUsage
+from broker.usage import UsageRow
 from simulation.machine import Machine
 
 

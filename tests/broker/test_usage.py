@@ -7,9 +7,8 @@ import msgspec
 import pytest
 
 from broker.core.policies import usage
-from broker.core.policies.usage import UsageRow
 from broker.core.policy import Policies
-from broker.usage import UsageLog
+from broker.usage import UsageLog, UsageRow
 from sapwood.protocol.destinations import parse
 from treeconnector.routes import Route, RoutingTable
 

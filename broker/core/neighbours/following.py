@@ -27,7 +27,7 @@ from broker.core.lookup import Lookup
 from broker.core.messages.queue import Queue, QueueEntry
 from broker.core.messages.queue_names import UNDECIDED, UPWARD
 from broker.core.messages.summaries import PAGE
-from broker.core.neighbours.heirs import TOGETHER, Heir, Trail, inherits
+from broker.core.neighbours.heirs import TOGETHER, Gone, Heir, Trail, inherits
 from broker.core.policy import Policy
 from broker.core.routing.arrivals import Arrivals
 from broker.core.routing.forwarding import Forwarder
@@ -43,16 +43,6 @@ AT: Final = "following at "
 GONE: Final = "following gone "
 _ROWS: Final = PART - PAGE
 _LINK: Final = "link:"
-
-
-class Gone(msgspec.Struct, array_like=True, frozen=True):
-    """A neighbour that is none any more. `moved`: it is elsewhere in the tree now. `wanted`: is there anybody
-    whom it led to?
-    """
-
-    relation: Relation
-    moved: bool
-    wanted: bool = True
 
 
 class Following(Policy):

@@ -8,6 +8,7 @@ import msgspec
 from broker.core.messages.queue import QueueEntry
 from broker.core.messages.queue_names import UPWARD
 from sapwood.protocol.bundles import Scope
+from treeconnector.relations import Relation
 
 TOGETHER: Final = 32
 """Heirs that are served at one go along their trail."""
@@ -24,6 +25,16 @@ class Heir(msgspec.Struct, array_like=True, frozen=True):
     @property
     def has_left(self) -> bool:
         return self.trail != UPWARD
+
+
+class Gone(msgspec.Struct, array_like=True, frozen=True):
+    """A neighbour that is none any more. `moved`: it is elsewhere in the tree now. `wanted`: is there anybody
+    whom it led to?
+    """
+
+    relation: Relation
+    moved: bool
+    wanted: bool = True
 
 
 class Trail:

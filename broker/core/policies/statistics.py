@@ -56,7 +56,7 @@ COUNTED: Final = (
 """The totals of a node that are there from its start on."""
 
 SMOOTH: Final = 5.0
-LATENCY_BOUNDS: Final = (
+LATENCY_BOUNDS: Final[tuple[float, ...]] = (
     *(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5),
     *(1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 3600.0, 86_400.0),
 )

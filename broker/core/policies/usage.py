@@ -6,8 +6,6 @@ neighbour and consumer, and again if it has to go again. The count of a route st
 
 from typing import Final
 
-import msgspec
-
 from broker.core.policy import Policy
 from sapwood.protocol import destinations
 from sapwood.protocol.destinations import Destination, Kind
@@ -20,25 +18,11 @@ MOST_BYTES: Final = 16 * 1024 * 1024
 """Of their names."""
 
 
-class UsageRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A line of what is written. Without `kind` it is a file's first: counted from `since` to `until`.
-
-    `whole`: every route that was used has a line; else there were too many.
-    """
-
-    node: str
-    kind: str | None = None
-    destination: str | None = None
-    messages: int = 0
-    since: str | None = None
-    until: str | None = None
-    whole: bool = True
-
-
 class RouteUsage(Policy):
     """Messages by route, of one node. A policy, added to the core's.
 
-    `used`, `whole`: as `UsageRow` has them. Whoever has both from before sets them, and counting goes on.
+    `used`: messages by route. `whole`: whether every route that was used has a count. Whoever has both from
+    before sets them, and counting goes on.
     """
 
     __slots__ = ("_size", "_table", "_used", "whole")
