@@ -14,6 +14,7 @@
 | `diallers` | who dials whom: the parent that the file names, the other nodes of its mesh |
 | `enrolment` | children that join by invitation, and certificates that are renewed: both ends of it |
 | `entrance` | the way in for applications and operators: who they are, where they come from |
+| `forwards` | what a node does with channels that begin or end at it |
 | `grants` | what the site's file lets each child do: its own rules, else those for all |
 | `headroom` | how much memory the process may still take, where it has a limit: of a control group |
 | `histogram` | how long something took, counted into buckets: cheap to observe, exact to add up |

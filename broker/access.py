@@ -13,6 +13,7 @@ from broker.entrance.certificates import holder
 from broker.entrance.entrance import Entrance
 from broker.entrance.passwords import PasswordError
 from broker.entrance.policy import EntrancePolicy, policy_of
+from broker.forwards.forwards import Forwards
 from broker.grants import Grants
 from broker.host import Host
 from broker.link_secrets import LinkSecrets
@@ -28,7 +29,7 @@ _log = logging.getLogger("sapwood.node")
 
 
 class Access:
-    """Of one node. `registry`: who decides who joins, where this node invites.
+    """Of one node. `registry`: who decides who joins, where this node invites. `forwards`: what it offers.
 
     `read`: reads its file, None = it was not started from one.
     """
@@ -41,6 +42,7 @@ class Access:
         grants: Grants,
         policy: EntrancePolicy,
         registry: "Registry | None",
+        forwards: Forwards,
         read: Callable[[], Site] | None,
     ) -> None:
         core = host.core
@@ -50,6 +52,7 @@ class Access:
         self._asks_for_names = secrets.closed
         self._read = read
         self.registry = registry
+        self.forwards = forwards
         self._ask_registry()
         if registry is not None:
             registry.on_out = self._end_link
@@ -99,6 +102,7 @@ class Access:
         self._host.core.admission.configure(secrets.secret_of, secrets.secret_of_core)
         self.grants.tell(self._host.core)
         self.entrance.configure(policy)
+        self.forwards.configure(site.forwards)
         away = self._turn_away()
         self._host.wake()
         self.grants.warn(_log)
@@ -119,6 +123,7 @@ class Access:
             children=read.children,
             children_secrets=read.children_secrets,
             permits=read.permits,
+            forwards=read.forwards,
             accounts=read.accounts,
             account_passwords=read.account_passwords,
         )

@@ -56,6 +56,8 @@ class Grants:
             consume=own.consume or self._permits.consume or OWN,
             send=own.send or self._permits.send or OWN,
             nodes=own.nodes or self._permits.nodes,
+            opens=own.opens or self._permits.opens,
+            serves=own.serves or self._permits.serves,
         )
 
     def role_of(self, child: str) -> str:

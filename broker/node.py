@@ -30,6 +30,7 @@ from broker.diallers import Diallers
 from broker.enrolment.opening import registry_of, renewal_of, sharing_of
 from broker.entrance.entrance import Entrance
 from broker.entrance.policy import policy_of
+from broker.forwards.forwards import Forwards
 from broker.grants import Grants
 from broker.intake import Admission
 from broker.link_brokers import LinkBrokerListener
@@ -108,7 +109,8 @@ class Node:
             self.naming = Naming(driver, loaded.rows(MetaRow), drawn=self._drawn_name)
             registry = registry_of(site, loaded, driver.committer.commit, driver.now)
             self._sharing = sharing_of(driver, registry, loaded.meta)
-            access = Access(driver, site, secrets, grants, policy, registry, self._read)
+            forwards = Forwards(driver, driver.wires, site.forwards)
+            access = Access(driver, site, secrets, grants, policy, registry, forwards, self._read)
             self._surround(access, chronicle, room)
             await self._listen()
         except BaseException:

@@ -1,6 +1,6 @@
 """The sections that say who may be a child, and what children may do.
 
-The rules of `consume`, `send` and `nodes`, and what they mean, stand in `treeconnector.permits`.
+The rules of the lists, and what they mean, stand in `treeconnector.permits`.
 """
 
 from collections.abc import Mapping
@@ -8,6 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import ClassVar, Final, Literal
 
+from config.channels import CHANNELS
 from config.fields import section, value, values
 from config.kinds import Choice, Size, Text
 from config.values import COUNT, NAME, NODETYPE, PATH, VARIABLE
@@ -80,6 +81,22 @@ class Child:
         default=(),
         example=("{name}-*",),
     )
+    opens: tuple[str, ...] = values(
+        CHANNELS,
+        "forwards of other nodes that this child, and nodes below it, may open channels to, instead of "
+        "`permits`",
+        item="channel",
+        default=(),
+        example=("prices-web@hq",),
+    )
+    serves: tuple[str, ...] = values(
+        CHANNELS,
+        "forwards of this child, and of nodes below it, that others may open channels to, instead of "
+        "`permits`",
+        item="channel",
+        default=(),
+        example=("till-web@{name}",),
+    )
 
 
 @section
@@ -117,6 +134,21 @@ class Permits:
         item="pattern",
         default=(),
         example=("{name}-*",),
+    )
+    opens: tuple[str, ...] = values(
+        CHANNELS,
+        "forwards of other nodes that children, and nodes below them, may open channels to; without any, no "
+        "channels",
+        item="channel",
+        default=(),
+        example=("prices-web@hq",),
+    )
+    serves: tuple[str, ...] = values(
+        CHANNELS,
+        "forwards of children, and of nodes below them, that others may open channels to; without any, none",
+        item="channel",
+        default=(),
+        example=("till-web@{name}",),
     )
     max_waiting: int | None = value(
         Size(1),

@@ -26,6 +26,7 @@ from config.behaviour import (
     Spool,
     Trace,
 )
+from config.channels import Forward
 from config.children import Child, Permits
 from config.enrolment import Enrolment
 from config.fields import part, parts, section, value, values
@@ -59,6 +60,7 @@ __all__ = [
     "Delivery",
     "DestinationPolicy",
     "Enrolment",
+    "Forward",
     "Http",
     "Limits",
     "Link",
@@ -323,6 +325,12 @@ class Site:
         Account, "the applications that log in by name and password", item="account", default=()
     )
     permits: Permits = part("what children may consume and send", default=Permits())
+    forwards: tuple[Forward, ...] = parts(
+        Forward,
+        "the TCP services of this site that others may reach through channels; without any, none",
+        item="forward",
+        default=(),
+    )
     advisories: Advisories = part("what is said about consumers", default=Advisories())
     delivery: Delivery = part("how long messages wait", default=Delivery())
     limits: Limits = part("bounds on what comes from outside", default=Limits())

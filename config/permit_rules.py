@@ -1,14 +1,22 @@
 """Children and their permits that cannot be."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
 
 from config.contradictions import Contradiction
 from config.fields import Path, Spelling
 from config.model import Account, Child, Permits, Site
 from sapwood.protocol.errors import PatternError
-from treeconnector.permits import NOTHING, check_node_rule, read_rule
+from treeconnector.permits import NOTHING, check_channel_rule, check_node_rule, read_rule
 
-_LISTS = ("consume", "send", "nodes")
+_LISTS = ("consume", "send", "nodes", "opens", "serves")
+_CHECKS: Final[Mapping[str, Callable[[str], object]]] = {
+    "consume": lambda text: read_rule(text, cells=False),
+    "send": read_rule,
+    "nodes": check_node_rule,
+    "opens": check_channel_rule,
+    "serves": check_channel_rule,
+}
 
 
 def permits(site: Site, spell: Spelling) -> Iterator[Contradiction]:
@@ -70,6 +78,6 @@ def rules_of_patterns(
                     yield Contradiction((*path, name, i), f"{NOTHING!r} stands alone, or not at all")
                 continue
             try:
-                check_node_rule(text) if name == "nodes" else read_rule(text, cells=name == "send")
+                _CHECKS[name](text)
             except PatternError as error:
                 yield Contradiction((*path, name, i), str(error))

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import Any, assert_never
 
 from config.application_rules import applications
+from config.channel_rules import forwards
 from config.contradictions import Contradiction, needless_path
 from config.errors import ConfigurationError, Problem
 from config.fields import YAML, Part, Parts, Path, Scalar, Spelling, Values, settings
@@ -36,6 +37,7 @@ def contradictions(site: Site, spelling: Spelling) -> list[Contradiction]:
         _nodetype,
         _name,
         permits,
+        forwards,
         applications,
         mesh,
         _secrets,

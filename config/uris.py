@@ -29,9 +29,9 @@ from config.schemes import (
 
 EMBEDDED: Final = "embedded"
 
-_HOST: Final = r"([A-Za-z0-9._\-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])"
+HOST_PATTERN: Final = r"([A-Za-z0-9._\-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])"
 _TAIL: Final = r"(:[0-9]{1,5})?(/[!-~]{0,1024})?"
-_LINK: Final = f"{pattern(CARRIERS)}://{_HOST}{_TAIL}"
+_LINK: Final = f"{pattern(CARRIERS)}://{HOST_PATTERN}{_TAIL}"
 _SRV: Final = rf"{LOOKED_UP}://[A-Za-z0-9._\-]{{1,253}}"
 _PARTS: Final = r"([a-z]+)://(\[[^\]]*\]|[^:/]*)(?::([0-9]+))?(/.*)?"
 
@@ -93,13 +93,13 @@ ANNOUNCED_URI: Final = Uri(_A_LINK, _LINK, hints=LINK_URI.hints)
 LOOKED_UP_URI: Final = Uri(f"a URI such as {LOOKED_UP}://hq.example.com", _SRV)
 BROKER_URI: Final = Uri(
     f"'{EMBEDDED}' or a URI such as mqtt://localhost:1883 ({listed(SITE_BROKERS)})",
-    f"{EMBEDDED}|{pattern(SITE_BROKERS)}://{_HOST}{_TAIL}",
+    f"{EMBEDDED}|{pattern(SITE_BROKERS)}://{HOST_PATTERN}{_TAIL}",
     hints={"tcp:": _USE_BROKER, "ssl:": _USE_BROKER, "http:": _USE_BROKER, "https:": _USE_BROKER},
 )
-HTTP_URI: Final = Uri("a URI such as http://localhost:15672 (http, https)", f"https?://{_HOST}{_TAIL}")
+HTTP_URI: Final = Uri("a URI such as http://localhost:15672 (http, https)", f"https?://{HOST_PATTERN}{_TAIL}")
 LINK_BROKER_URI: Final = Uri(
     f"a URI such as mqtt://localhost:1883 ({listed(BROKERED)})",
-    f"{pattern(BROKERED)}://{_HOST}{_TAIL}",
+    f"{pattern(BROKERED)}://{HOST_PATTERN}{_TAIL}",
     hints={f"{scheme}:": _USE_PORT for scheme in DIRECT.schemes}
     | dict.fromkeys(("tcp:", "ssl:"), f"write {advice(BROKERED)}"),
 )
@@ -113,7 +113,7 @@ LOCAL_ADDRESS: Final = LocalAddress(
 )
 UPDATE_SERVER: Final = DnsServer(
     "a host or an IP address, with or without its port, such as ns1.example.com, 10.0.0.53:53 or [::1]:53",
-    f"{_HOST}(:[0-9]{{1,5}})?",
+    f"{HOST_PATTERN}(:[0-9]{{1,5}})?",
 )
 HOST: Final = Text("a host name or an IP address", r"[A-Za-z0-9._\-]{1,253}|[0-9A-Fa-f:.]{2,45}")
 

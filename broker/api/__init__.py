@@ -13,6 +13,7 @@ in bytes.
 | `below` | the nodes below, and which of them are down |
 | `tree`, `links`, `cells`, `routes`, `addresses` | who is where, and which way it goes, here and elsewhere |
 | `deliveries` | who would get a topic's message |
+| `channels` | the channels that go through a node, begin or end at it |
 | `advisories` | what was heard of consumers and links lately |
 | `permits`, `invitations` | what children may do, and who may become one |
 | `stateless` | applications without a session: publish, receive, acknowledge |

@@ -38,17 +38,23 @@ class PermitChange(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     consume: list[str] | None = None
     send: list[str] | None = None
     nodes: list[str] | None = None
+    opens: list[str] | None = None
+    serves: list[str] | None = None
     node: str = ""
 
 
 class Grant(Answer):
-    """What node `by` lets `child` do. `nodes`: that may be below it, beside itself."""
+    """What node `by` lets `child` do. `nodes`: that may be below it, beside itself. `opens`: forwards of
+    others that it may open channels to, `serves`: its own and those below it that others may.
+    """
 
     by: str
     child: str
     consume: list[str]
     send: list[str]
     nodes: list[str]
+    opens: list[str] = msgspec.field(default_factory=list)
+    serves: list[str] = msgspec.field(default_factory=list)
 
 
 class Refusal(Answer):
@@ -160,6 +166,8 @@ def _child(node: RunningNode, name: str, child: Neighbour | None) -> ChildPermit
                 "consume": "A topic or queue, as prices/# or queue:orders; may be given several times.",
                 "send": "The same, or a cell, as till@hq; 'nothing' alone: nothing at all.",
                 "nodes": "A node that it may have below it; '*' is any text.",
+                "opens": "NAME@NODE: a forward that it may open channels to; '*' is any text.",
+                "serves": "NAME@NODE: a forward of its own, or below it, that others may reach.",
             },
             places={"child": "CHILD"},
         ),
@@ -179,6 +187,8 @@ def change(node: RunningNode, body: PermitChange) -> ChildPermit:
             consume=_rules("consume", body.consume, own.consume),
             send=_rules("send", body.send, own.send),
             nodes=_rules("nodes", body.nodes, own.nodes),
+            opens=_rules("opens", body.opens, own.opens),
+            serves=_rules("serves", body.serves, own.serves),
         )
     )
     return _changed(node, name)
@@ -198,7 +208,7 @@ def change(node: RunningNode, body: PermitChange) -> ChildPermit:
             "permits unset",
             "Let the site's file say again what a child may do.",
             texts={**_WHOSE, "child": "The child's name."},
-            without=("consume", "send", "nodes"),
+            without=("consume", "send", "nodes", "opens", "serves"),
             places={"child": "CHILD"},
         ),
     ),
@@ -239,8 +249,15 @@ def reload(node: RunningNode) -> Reloaded:
 
 
 def _grant(grant: Granted) -> Grant:
-    consume, send, nodes = (list(rules) for rules in (grant.consume, grant.send, grant.nodes))
-    return Grant(by=grant.by, child=grant.child, consume=consume, send=send, nodes=nodes)
+    return Grant(
+        by=grant.by,
+        child=grant.child,
+        consume=list(grant.consume),
+        send=list(grant.send),
+        nodes=list(grant.nodes),
+        opens=list(grant.opens),
+        serves=list(grant.serves),
+    )
 
 
 def _named(name: str) -> str:
@@ -256,4 +273,4 @@ def _rules(name: str, given: list[str] | None, before: tuple[str, ...]) -> tuple
         return before
     if len(given) > _MOST_RULES:
         raise BadRequest(f"{name}: {_MOST_RULES} patterns at most")
-    return tuple(given) or (() if name == "nodes" else OWN)
+    return tuple(given) or (OWN if name in ("consume", "send") else ())

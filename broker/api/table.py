@@ -13,6 +13,7 @@ from broker.api import (
     advisories,
     below,
     cells,
+    channels,
     dead_letters,
     deliveries,
     follow,
@@ -56,7 +57,7 @@ NOUNS: Final = (
         cells,
         links,
     ),
-    *(deliveries, addresses, invitations, permits, trace, follow, stateless),
+    *(channels, deliveries, addresses, invitations, permits, trace, follow, stateless),
 )
 OPERATIONS: Final[tuple[Operation, ...]] = tuple(each for noun in NOUNS for each in declared(noun))
 

@@ -20,6 +20,7 @@ configuration.
 | `enrol_commands` | the names, options and help of the commands by which children are invited and join |
 | `errors` | what a command says when it cannot do its work, and the exit code that goes with it |
 | `finding` | what `sapwood node check` found about one thing that it looked at |
+| `forward` | `sapwood forward`: a port of this machine that leads to a service of a node |
 | `follow` | `sapwood follow`: what happens to messages at a node, a line each, until Ctrl-C |
 | `http` | asks a node over HTTP, with nothing but the standard library: one request, one JSON answer |
 | `idl` | `sapwood idl`: definitions of interfaces, which are read from files and folders |

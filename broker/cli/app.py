@@ -277,6 +277,25 @@ def receive(
 
 @app.command()
 @asks_a_node
+def forward(
+    port: Annotated[
+        int,
+        typer.Argument(metavar="LOCAL_PORT", min=0, max=65535, help="Port to listen on here; 0: any."),
+    ],
+    target: Annotated[
+        str, typer.Argument(metavar="NODE:NAME", help="A node, and what its file offers by that name.")
+    ],
+    *,
+    asked: OperatorOptions,
+) -> None:
+    """Reach a TCP service of another site through the tree. Its node's file names it; Ctrl-C ends."""
+    from broker.cli.forward import forward as run_forward
+
+    run_forward(asked.api, port, target, as_json=asked.json)
+
+
+@app.command()
+@asks_a_node
 def trace(
     message: Annotated[str, typer.Argument(metavar="MESSAGE-ID", help="As receive --json prints it.")] = "",
     task: Annotated[str, typer.Option("--task", help="All messages of a task instead.")] = "",

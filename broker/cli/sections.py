@@ -6,7 +6,7 @@ from typer.core import TyperGroup
 
 SECTIONS: Final = {
     "To begin": ("demo", "node", "config", "account", "invite", "join", "completion"),
-    "Applications": ("send", "receive", "subscription", "idl"),
+    "Applications": ("send", "receive", "subscription", "forward", "idl"),
     "What a node does": (
         "status",
         "top",
@@ -15,6 +15,7 @@ SECTIONS: Final = {
         "sessions",
         "links",
         "holds",
+        "channels",
         "routes",
         "follow",
         "trace",

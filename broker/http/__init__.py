@@ -5,6 +5,7 @@
 | `api` | the HTTP JSON API: the operations of `broker.api` served, and described |
 | `app` | the application on the node's one port: everything that is served there, by path |
 | `bindings` | client connections of the node's port, and which session each is bound to |
+| `channel_endpoint` | where programs of operators open channels: `GET /channel/NODE/NAME` |
 | `dashboard` | the operator's pages: static files of this package, served as they are under `/dashboard/` |
 | `diagnostics` | `GET /`: the node's state |
 | `documentation` | the page that every answer links to: what this port is, and how to talk to it |

@@ -9,6 +9,7 @@ from functools import partial
 from aiohttp import web
 
 from broker.http.api import Api
+from broker.http.channel_endpoint import ChannelEndpoint
 from broker.http.dashboard import Dashboard
 from broker.http.diagnostics import Diagnostics
 from broker.http.documentation import add_link, documentation
@@ -52,6 +53,7 @@ def build_app(
         EnrolmentEndpoint(node.enrolment).add_to(router)
     router.add_get("/link", LinkEndpoint(node, settings, guests).handle, allow_head=False)
     SessionEndpoint(node, settings, guests).add_to(app)
+    ChannelEndpoint(node, settings, guests).add_to(app)
     router.add_get("/mqtt", MqttEndpoint(node, guests).handle, allow_head=False)
     VerbRoutes(verbs).add_to(router)
     LiveEndpoint(settings, node_parts(node)).add_to(app)

@@ -62,7 +62,7 @@ from broker.shares import LoopShare
 MOST_OF_A_STRANGER: Final = 32 * 1024
 """Bytes that a body has before a login."""
 _MOST_UNREAD: Final = 256 * 1024
-_UPGRADES: Final = frozenset(("link", "session", "mqtt"))
+_UPGRADES: Final = frozenset(("link", "session", "mqtt", "channel"))
 _ALL: Final = 2**62
 _LAST: Final = Head("", b"", 0, b"", 0, False)
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"

@@ -13,6 +13,7 @@ api)` says more, beside the answer. An operation without a view is printed plain
 | `cells` | cells, and the way to one |
 | `dead_letters` | dead letters |
 | `deliveries` | who would get a topic's message |
+| `channels` | channels that go through a node |
 | `links` | links, and what neighbours have asked to keep |
 | `messages` | messages of a queue |
 | `node` | a node that leaves its tree, forgets a child, or looks its parent up |

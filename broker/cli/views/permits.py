@@ -44,9 +44,9 @@ unset = change
 
 def change_wrong(given: Fields) -> str:
     """Something is set."""
-    if given["consume"] or given["send"] or given["nodes"]:
+    if any(given[name] for name in ("consume", "send", "nodes", "opens", "serves")):
         return ""
-    return "nothing to set: give --consume, --send or --nodes"
+    return "nothing to set: give --consume, --send, --nodes, --opens or --serves"
 
 
 def change_note(found: Fields, given: Fields, api: NodeApi) -> None:
@@ -69,9 +69,10 @@ def _who_is_not_here(found: Fields, child: str) -> str:
 
 
 def _print_grants(grants: list[Fields]) -> None:
-    made = table("By", "Consume", "Send", "Nodes below")
+    made = table("By", "Consume", "Send", "Nodes below", "Opens", "Serves")
     for grant in grants:
-        made.add_row(grant["by"], *("\n".join(grant[name]) for name in ("consume", "send", "nodes")))
+        lists = (grant[name] for name in ("consume", "send", "nodes", "opens", "serves"))
+        made.add_row(grant["by"], *map("\n".join, lists))
     print_table(made)
 
 

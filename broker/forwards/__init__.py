@@ -1,0 +1,9 @@
+"""Channels that begin or end at a node: the site's services, and those who reach for others'.
+
+| module | what it is |
+|---|---|
+| `forwards` | the services that the site's file names, and who may reach them |
+| `local_end` | the end of a channel at this node: bytes between a pipe and the core, within bounds |
+| `pipes` | pipes: bytes in both directions, each of which ends by itself; a TCP connection is one |
+| `websocket_pipe` | a WebSocket as a pipe |
+"""

@@ -1,0 +1,124 @@
+"""The TCP services that the site's file names, by which others reach them through channels.
+
+Law: closed by default. A service that the file does not name is not there; one that it names is there for the
+nodes of its `permit`, and for no others. A file that is read again counts at once, for open channels too.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterable
+from typing import Final
+
+from broker.core.neighbours.channels import REFUSED, UNREACHABLE, Channel, Side
+from broker.forwards.local_end import MOST, LocalEnd, LocalEnds
+from broker.forwards.pipes import TcpPipe
+from broker.host import Host
+from broker.link_driver import LinkDriver
+from broker.log_throttle import LogThrottle
+from config.channels import Forward
+from treeconnector.permit_patterns import ANY, glob
+
+_log = logging.getLogger("sapwood.channel")
+CONNECT: Final = 10.0
+OPENING: Final = 30.0
+"""Seconds until a service has answered, and until a channel is open."""
+_SIGNS: Final = {"open": "+", "over": "-", "refused": "!", "broken": "!"}
+
+
+class Forwards:
+    """Of one node: what it offers, and the ends of channels at it."""
+
+    def __init__(self, host: Host, wires: LinkDriver, offered: Iterable[Forward]) -> None:
+        self._host = host
+        self.ends = LocalEnds(host, wires)
+        self._offered: dict[str, Forward] = {}
+        self._throttle = LogThrottle()
+        self._me = host.core.identity.name
+        self.configure(offered)
+        host.core.channels.configure(self._serve, self._told)
+
+    def __repr__(self) -> str:
+        return f"<Forwards of {self._me}: {', '.join(self._offered) or 'none'}>"
+
+    def configure(self, offered: Iterable[Forward]) -> None:
+        """The site's file was read again. Channels to what it offers no more, or elsewhere, end."""
+        before, self._offered = self._offered, {each.name: each for each in offered}
+        for end in list(self.ends.open):
+            channel = end.channel
+            if channel is None or channel.far is not end:
+                continue
+            was, now = before.get(channel.name), self._offered.get(channel.name)
+            why = self._why_not(channel)
+            if why or (was and now and was.to != now.to):
+                end.end(REFUSED, why or f"{channel.name} is elsewhere now: open it again")
+
+    @property
+    def offers(self) -> list[str]:
+        return sorted(self._offered)
+
+    def reach(self, node: str, name: str, via: str) -> LocalEnd | str:
+        """Open a channel for somebody here. Returns its end, or why there is none."""
+        if not self.ends.has_room:
+            return f"{self._me} has {MOST} ends of channels: none more now"
+        end = LocalEnd(self.ends, via)
+
+        def begin() -> None:
+            end.channel = self.ends.channels.begin(node, name, end)
+
+        self.ends.tell(begin)
+        return end
+
+    # --- what is asked for by others
+
+    def _why_not(self, channel: Channel) -> str:
+        forward = self._offered.get(channel.name)
+        if forward is None:
+            return f"PERMIT: {self._me} offers nothing as {channel.name}"
+        if not any(_matches(pattern, channel.origin) for pattern in forward.permit):
+            return f"PERMIT: {self._me} does not offer {channel.name} to {channel.origin}"
+        return ""
+
+    def _serve(self, channel: Channel) -> Side | str:
+        if why := self._why_not(channel):
+            return why
+        if not self.ends.has_room:
+            return f"{self._me} has {MOST} ends of channels: none more now"
+        forward = self._offered[channel.name]
+        end = LocalEnd(self.ends, forward.to)
+        end.channel = channel
+        self._host.spawn(self._connect(end, forward))
+        return end
+
+    async def _connect(self, end: LocalEnd, forward: Forward) -> None:
+        host, _, port = forward.to.rpartition(":")
+        try:
+            async with asyncio.timeout(CONNECT):
+                reader, writer = await asyncio.open_connection(host.strip("[]"), int(port))
+        except OSError as error:
+            said = getattr(error, "strerror", None) or str(error) or f"no answer within {CONNECT:g} s"
+            end.end(UNREACHABLE, f"{self._me} does not reach {forward.name} at {forward.to}: {said}")
+            return
+        pipe = TcpPipe(reader, writer)
+        if end.why:
+            await pipe.abort(end.why)
+            return
+        self.ends.tell(self.ends.channels.opened, end)
+        await end.run(pipe)
+
+    # --- what the log says
+
+    def _told(self, op: str, channel: Channel) -> None:
+        """One of a kind in ten minutes: somebody who opens many cannot fill a disk."""
+        what = f"{channel.name}@{channel.to}"
+        if not self._throttle.is_new(f"{channel.origin}:", f"{op} {what} {channel.why}"):
+            return
+        fields = {"channel": channel.number.hex(), "origin": channel.origin, "destination": what}
+        level = logging.WARNING if op in ("refused", "broken") else logging.INFO
+        why = f": {channel.why}" if channel.why else ""
+        _log.log(
+            level, "%s channel from %s to %s is %s%s", _SIGNS[op], channel.origin, what, op, why, extra=fields
+        )
+
+
+def _matches(pattern: str, name: str) -> bool:
+    return glob(pattern)(name) if ANY in pattern else pattern == name

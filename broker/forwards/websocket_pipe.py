@@ -1,0 +1,96 @@
+"""A WebSocket as a pipe. Binary messages are data, and a text says the rest.
+
+`open`: once, from the node to whoever asked for a channel. `end`: nothing follows in that direction.
+`error TEXT`: it is over, and the line is closed.
+
+Wrinkle: it brings aiohttp, which a leaf that nobody talks to does not load.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable
+from typing import Any, Final
+
+import aiohttp
+from aiohttp import web
+
+from broker.forwards.pipes import PIECE, PipeBroken, lost
+
+MAX_MESSAGE: Final = 4 * PIECE
+OPEN: Final = "open"
+_END: Final = "end"
+_ERROR: Final = "error "
+_LAST_WORDS: Final = 2.0
+_MAX_TEXT: Final = 1000
+_FAILED: Final = (aiohttp.ClientError, OSError, RuntimeError)
+WebSocket = web.WebSocketResponse[Any] | aiohttp.ClientWebSocketResponse[Any]
+
+
+class WebSocketPipe:
+    """An open WebSocket, at either end."""
+
+    def __init__(self, opened: WebSocket) -> None:
+        self._socket = opened
+
+    def __repr__(self) -> str:
+        return f"<WebSocketPipe {'closed' if self._socket.closed else 'open'}>"
+
+    async def say(self, text: str) -> None:
+        await _sent(self._socket.send_str(text))
+
+    async def hear(self) -> str | bytes:
+        """The next message: bytes, or a text that is no error."""
+        try:
+            message = await self._socket.receive()
+        except _FAILED as error:
+            raise lost(error) from None
+        if message.type is aiohttp.WSMsgType.BINARY:
+            return bytes(message.data)
+        if message.type is aiohttp.WSMsgType.TEXT:
+            text = str(message.data)
+            if text.startswith(_ERROR):
+                raise PipeBroken(text.removeprefix(_ERROR)[:_MAX_TEXT])
+            return text
+        raise PipeBroken("the connection between the node and whoever asked for the channel has ended")
+
+    async def read(self) -> bytes:
+        while not (found := await self.hear()):
+            pass  # an empty message says nothing
+        if isinstance(found, bytes):
+            return found
+        if found != _END:
+            raise PipeBroken(f"expected bytes or {_END!r}, found {found[:40]!r}")
+        return b""
+
+    async def broken(self) -> None:
+        while True:
+            try:
+                await self.hear()
+            except PipeBroken:
+                if self._socket.close_code == aiohttp.WSCloseCode.OK:
+                    await asyncio.Event().wait()  # it has heard all, and was a little earlier
+                raise
+
+    async def write(self, data: bytes) -> None:
+        await _sent(self._socket.send_bytes(data))
+
+    async def finish(self) -> None:
+        await self.say(_END)
+
+    async def close(self) -> None:
+        with contextlib.suppress(TimeoutError, *_FAILED):
+            async with asyncio.timeout(_LAST_WORDS):
+                await self._socket.close()
+
+    async def abort(self, text: str) -> None:
+        with contextlib.suppress(TimeoutError, *_FAILED):
+            async with asyncio.timeout(_LAST_WORDS):
+                await self._socket.send_str(f"{_ERROR}{text[:_MAX_TEXT]}")
+                await self._socket.close(code=aiohttp.WSCloseCode.INTERNAL_ERROR)
+
+
+async def _sent(sending: Awaitable[None]) -> None:
+    try:
+        await sending
+    except _FAILED as error:
+        raise lost(error) from None

@@ -1,0 +1,96 @@
+"""Where programs of operators open channels: `GET /channel/NODE/NAME`, a WebSocket that
+`broker.forwards.websocket_pipe` describes. It is for whoever may administrate this node.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from aiohttp import web
+
+from broker.core.errors import TOO_MANY
+from broker.forwards.forwards import OPENING
+from broker.forwards.websocket_pipe import MAX_MESSAGE, OPEN, WebSocketPipe
+from broker.http.guard import address, from_a_web_page
+from broker.http.link_endpoint import parting
+from broker.http.ports import NodePort
+from broker.http.refusals import refusal
+from broker.http.settings import HttpSettings
+from broker.intake import Guest
+from sapwood.protocol.errors import InvalidName
+from sapwood.protocol.names import node_name
+
+
+class ChannelEndpoint:
+    """Handler of `GET /channel/NODE/NAME`."""
+
+    def __init__(
+        self,
+        node: NodePort,
+        settings: HttpSettings,
+        guests: Callable[[web.BaseRequest], Guest | None] = lambda _: None,
+    ) -> None:
+        self._node = node
+        self._settings = settings
+        self._guests = guests
+        self._open: set[asyncio.Task[None]] = set()
+
+    def __repr__(self) -> str:
+        return f"<ChannelEndpoint open={len(self._open)}>"
+
+    def add_to(self, app: web.Application) -> None:
+        app.router.add_get("/channel/{node}/{name}", self.handle, allow_head=False)
+        app.on_shutdown.append(self._end)
+
+    async def _end(self, _app: web.Application) -> None:
+        """The node stops: whoever is at the other end of a channel is told so."""
+        for task in self._open:
+            task.cancel()
+        await asyncio.gather(*self._open, return_exceptions=True)
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        answer = self._refusal(request)
+        if answer is not None:
+            return parting(request, answer)
+        opened: web.WebSocketResponse = web.WebSocketResponse(
+            compress=False, max_msg_size=MAX_MESSAGE + 1, decode_text=True
+        )
+        if not opened.can_prepare(request):
+            text = "channels are WebSockets: `sapwood forward` opens them\n"
+            return parting(request, web.Response(status=426, text=text, headers={"Upgrade": "websocket"}))
+        guest = self._guests(request)
+        if guest is not None:
+            if not guest.may_log_in:
+                return parting(request, web.json_response({"code": "BUSY", "text": TOO_MANY}, status=503))
+            guest.prove()
+        await opened.prepare(request)
+        task = asyncio.ensure_future(self._serve(request, WebSocketPipe(opened)))
+        self._open.add(task)
+        try:
+            await asyncio.wait([task])
+        finally:
+            task.cancel()
+            self._open.discard(task)
+        return opened
+
+    def _refusal(self, request: web.Request) -> web.Response | None:
+        if from_a_web_page(request):
+            return web.Response(status=403, text="channels are for programs, not for web pages\n")
+        if (answer := refusal(request, self._settings.token)) is not None:
+            return answer
+        try:
+            for part in ("node", "name"):
+                node_name(request.match_info[part])
+        except InvalidName as error:
+            return web.json_response({"code": "BAD_REQUEST", "text": str(error)}, status=400)
+        return None
+
+    async def _serve(self, request: web.Request, pipe: WebSocketPipe) -> None:
+        node, name = request.match_info["node"], request.match_info["name"]
+        end = self._node.running.access.forwards.reach(node, name, address(request))
+        if isinstance(end, str):
+            await pipe.abort(end)
+        elif not await end.until_open(OPENING):
+            await pipe.abort(end.why)
+        else:
+            await pipe.say(OPEN)
+            await end.run(pipe)

@@ -1,0 +1,49 @@
+"""The section of a site's file that names what others may reach here through channels, and its kinds."""
+
+from typing import Final
+
+from config.fields import section, value, values
+from config.kinds import Fault, Text, shown
+from config.uris import HOST_PATTERN
+from config.values import NAME
+
+CHANNELS: Final = Text(
+    "NAME@NODE, in which '*' is any text, and {name} as the node the child, such as till-web@shop-*; or"
+    " nothing",
+    r"[A-Za-z0-9._\-*]{1,64}@([A-Za-z0-9._\-*]{1,64}|\{name\}[A-Za-z0-9._\-]{0,64})|nothing",
+)
+NODE_PATTERN: Final = Text("a node's name, in which '*' is any text", r"[A-Za-z0-9._\-*]{1,64}")
+
+
+class ServiceAddress(Text):
+    """A host and a port from 1 to 65535."""
+
+    def parse(self, text: str) -> str:
+        service = super().parse(text)
+        if not 1 <= int(service.rpartition(":")[2]) <= 65535:
+            raise Fault(f"{shown(text)}: expected a port from 1 to 65535")
+        return service
+
+
+SERVICE: Final = ServiceAddress(
+    "a host and a port, such as localhost:8080 or [::1]:22",
+    f"{HOST_PATTERN}:[0-9]{{1,5}}",
+    hints=dict.fromkeys(("http:", "https:", "tcp:", "ssh:"), "write HOST:PORT, without a scheme"),
+)
+
+
+@section
+class Forward:
+    """A TCP service that others may reach through the tree."""
+
+    name: str = value(NAME, "the name by which others ask for it", example="till-web")
+    to: str = value(
+        SERVICE, "host and port at which this node connects to the service", example="localhost:8080"
+    )
+    permit: tuple[str, ...] = values(
+        NODE_PATTERN,
+        "nodes from which it may be reached; each parent on the way permits it too, by `opens` and `serves`",
+        item="node",
+        default=(),
+        example=("hq", "region-*"),
+    )
