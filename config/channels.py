@@ -1,5 +1,6 @@
 """The section of a site's file that names what others may reach here through channels, and its kinds."""
 
+from ipaddress import IPv6Address
 from typing import Final
 
 from config.fields import section, value, values
@@ -16,12 +17,17 @@ NODE_PATTERN: Final = Text("a node's name, in which '*' is any text", r"[A-Za-z0
 
 
 class ServiceAddress(Text):
-    """A host and a port from 1 to 65535."""
+    """A host that can be looked up or dialled, and a port from 1 to 65535."""
 
     def parse(self, text: str) -> str:
         service = super().parse(text)
-        if not 1 <= int(service.rpartition(":")[2]) <= 65535:
+        host, _, port = service.rpartition(":")
+        if not 1 <= int(port) <= 65535:
             raise Fault(f"{shown(text)}: expected a port from 1 to 65535")
+        try:
+            IPv6Address(host[1:-1]) if host.startswith("[") else host.encode("idna")
+        except ValueError:
+            raise Fault(f"{shown(text)}: {shown(host)} is no host name or address") from None
         return service
 
 

@@ -2,6 +2,7 @@
 
 | module | what it is |
 |---|---|
+| `channel_log` | what the log says of channels |
 | `forwards` | the services that the site's file names, and who may reach them |
 | `local_end` | the end of a channel at this node: bytes between a pipe and the core, within bounds |
 | `pipes` | pipes: bytes in both directions, each of which ends by itself; a TCP connection is one |

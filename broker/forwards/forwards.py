@@ -5,24 +5,21 @@ nodes of its `permit`, and for no others. A file that is read again counts at on
 """
 
 import asyncio
-import logging
 from collections.abc import Iterable
 from typing import Final
 
 from broker.core.neighbours.channels import REFUSED, UNREACHABLE, Channel, Side
+from broker.forwards.channel_log import ChannelLog
 from broker.forwards.local_end import MOST, LocalEnd, LocalEnds
 from broker.forwards.pipes import TcpPipe
 from broker.host import Host
 from broker.link_driver import LinkDriver
-from broker.log_throttle import LogThrottle
 from config.channels import Forward
 from treeconnector.permit_patterns import ANY, glob
 
-_log = logging.getLogger("sapwood.channel")
 CONNECT: Final = 10.0
 OPENING: Final = 30.0
 """Seconds until a service has answered, and until a channel is open."""
-_SIGNS: Final = {"open": "+", "over": "-", "refused": "!", "broken": "!"}
 
 
 class Forwards:
@@ -32,10 +29,9 @@ class Forwards:
         self._host = host
         self.ends = LocalEnds(host, wires)
         self._offered: dict[str, Forward] = {}
-        self._throttle = LogThrottle()
         self._me = host.core.identity.name
         self.configure(offered)
-        host.core.channels.configure(self._serve, self._told)
+        host.core.channels.configure(self._serve, ChannelLog())
 
     def __repr__(self) -> str:
         return f"<Forwards of {self._me}: {', '.join(self._offered) or 'none'}>"
@@ -86,38 +82,27 @@ class Forwards:
         forward = self._offered[channel.name]
         end = LocalEnd(self.ends, forward.to)
         end.channel = channel
-        self._host.spawn(self._connect(end, forward))
+        end.dialling = self._host.spawn(self._connect(end, forward))
         return end
 
     async def _connect(self, end: LocalEnd, forward: Forward) -> None:
-        host, _, port = forward.to.rpartition(":")
-        try:
-            async with asyncio.timeout(CONNECT):
-                reader, writer = await asyncio.open_connection(host.strip("[]"), int(port))
-        except OSError as error:
-            said = getattr(error, "strerror", None) or str(error) or f"no answer within {CONNECT:g} s"
-            end.end(UNREACHABLE, f"{self._me} does not reach {forward.name} at {forward.to}: {said}")
-            return
-        pipe = TcpPipe(reader, writer)
-        if end.why:
-            await pipe.abort(end.why)
+        found = await _dialled(forward.to)
+        end.dialling = None
+        if isinstance(found, str):
+            end.end(UNREACHABLE, f"{self._me} does not reach {forward.name} at {forward.to}: {found}")
             return
         self.ends.tell(self.ends.channels.opened, end)
-        await end.run(pipe)
+        await end.run(found)
 
-    # --- what the log says
 
-    def _told(self, op: str, channel: Channel) -> None:
-        """One of a kind in ten minutes: somebody who opens many cannot fill a disk."""
-        what = f"{channel.name}@{channel.to}"
-        if not self._throttle.is_new(f"{channel.origin}:", f"{op} {what} {channel.why}"):
-            return
-        fields = {"channel": channel.number.hex(), "origin": channel.origin, "destination": what}
-        level = logging.WARNING if op in ("refused", "broken") else logging.INFO
-        why = f": {channel.why}" if channel.why else ""
-        _log.log(
-            level, "%s channel from %s to %s is %s%s", _SIGNS[op], channel.origin, what, op, why, extra=fields
-        )
+async def _dialled(to: str) -> TcpPipe | str:
+    """A connection with a service, or why there is none."""
+    host, _, port = to.rpartition(":")
+    try:
+        async with asyncio.timeout(CONNECT):
+            return TcpPipe(*await asyncio.open_connection(host.strip("[]"), int(port)))
+    except (OSError, UnicodeError) as error:  # a name that no resolver takes is the latter
+        return getattr(error, "strerror", None) or str(error) or f"no answer within {CONNECT:g} s"
 
 
 def _matches(pattern: str, name: str) -> bool:

@@ -59,13 +59,15 @@ class LocalEnds:
 class LocalEnd:
     """One end, a `Side` of its channel. `via`: what stands there, for people. `channel`: None before it is.
 
-    `why`: it is over before its time, and why; '' while it is not.
+    `why`: it is over before its time, and why; '' while it is not. `dialling`: the work on the connection
+    that it waits for, which ends with it.
     """
 
     def __init__(self, ends: LocalEnds, via: str) -> None:
         self.via = via
         self.channel: Channel | None = None
         self.why = ""
+        self.dialling: asyncio.Task[None] | None = None
         self._ends = ends
         self._outgoing: deque[bytes] = deque()
         self._unpassed = 0
@@ -91,8 +93,10 @@ class LocalEnd:
         self._some.set()
 
     def reset(self, reason: str, text: str) -> None:
-        self.why = text or reason
+        self.why = text or reason or RESET
         self._outgoing.clear()
+        if self.dialling is not None:
+            self.dialling.cancel()
         self._ends.open.discard(self)
         self._is_open.set()
         self._is_over.set()
@@ -136,8 +140,10 @@ class LocalEnd:
             await asyncio.gather(*tasks, return_exceptions=True)
             if not well:
                 self.end(RESET, "the node stops")
-            self._ends.open.discard(self)
-            await (pipe.close() if well else pipe.abort(self.why))
+            try:
+                await (pipe.close() if well else pipe.abort(self.why))
+            finally:
+                self._ends.open.discard(self)
 
     async def _read(self, pipe: Pipe) -> None:
         ends = self._ends

@@ -63,13 +63,16 @@ class ChannelEndpoint:
                 return parting(request, web.json_response({"code": "BUSY", "text": TOO_MANY}, status=503))
             guest.prove()
         await opened.prepare(request)
-        task = asyncio.ensure_future(self._serve(request, WebSocketPipe(opened)))
+        pipe = WebSocketPipe(opened)
+        task = asyncio.ensure_future(self._serve(request, pipe))
         self._open.add(task)
         try:
             await asyncio.wait([task])
         finally:
             task.cancel()
             self._open.discard(task)
+            if pipe.is_stuck and request.transport is not None:
+                request.transport.abort()
         return opened
 
     def _refusal(self, request: web.Request) -> web.Response | None:

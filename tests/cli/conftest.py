@@ -33,6 +33,14 @@ class Running:
 
         return asyncio.run_coroutine_threadsafe(working(), self._loop).result(20)
 
+    def call(self, work: Callable[[], None]) -> None:
+        """Do something in the node's own thread."""
+
+        async def calling() -> None:
+            work()
+
+        asyncio.run_coroutine_threadsafe(calling(), self._loop).result(20)
+
     def until(self, holds: Callable[[Node], object]) -> None:
         """Wait until something is so."""
 

@@ -42,7 +42,18 @@ def test_services(service: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", ["localhost", "localhost:0", "localhost:65536", ":22", "http://till:80", ""]
+    "wrong",
+    [
+        "localhost",
+        "localhost:0",
+        "localhost:65536",
+        ":22",
+        "http://till:80",
+        "",
+        "till..shop:80",
+        "[::::]:80",
+        f"{'x' * 64}:80",
+    ],
 )
 def test_what_is_no_service(wrong: str) -> None:
     with pytest.raises(Fault):

@@ -266,6 +266,27 @@ async def test_a_node_on_the_way_is_killed_and_both_ends_have_an_error(network: 
             writer.close()
 
 
+async def test_a_line_that_falls_silent_ends_both_ends(network: Network) -> None:
+    ends: asyncio.Queue[str] = asyncio.Queue()
+    times = {"link": {"keep_alive": "500ms", "dead_after": "1s"}}
+
+    async with serving(stays(ends)) as port:
+        network.add("hq", permits=PERMITS | {"serves": ["*@shop"]}, **times)
+        network.add("shop", "hq", line=True, forwards=[offered(port)], **times)
+        await network.start()
+        await network.until_child("hq", "shop")
+        async with forwarding(network, "hq", "shop:till") as here:
+            reader, writer = await here.connect()
+            writer.write(b"hello")
+            assert await reader.read(5) == b"hello"
+            network.line("shop").stall()
+            with pytest.raises(ConnectionResetError):
+                await asyncio.wait_for(reader.read(1), PATIENCE)
+            assert await asyncio.wait_for(ends.get(), PATIENCE) == "an error"
+            assert "the link between hq and shop is broken" in await here.says()
+            writer.close()
+
+
 async def test_who_forwards_is_killed_and_the_service_has_an_error(network: Network) -> None:
     ends: asyncio.Queue[str] = asyncio.Queue()
 

@@ -255,11 +255,19 @@ class Channels(Policy):
 
     def _why_not_from(self, channel: Channel, came: Neighbour | None) -> str:
         """May whoever asks open it?"""
-        if came is None or came.relation is not Relation.CHILD:
+        if came is None:
             return ""
+        if came.relation is not Relation.CHILD:
+            return self._why_not_from_above(channel.origin)
         if not self._admission.is_from_below(came, channel.origin):
             return f"ORIGIN: {channel.origin[:64]!r} is not below {came.name}"
         return came.permit.why_not_open(channel.name, channel.to)
+
+    def _why_not_from_above(self, origin: str) -> str:
+        """Nothing comes back: who says that this node, or a child that is linked here, asks, lies."""
+        asks = self._context.neighbours.get(origin)
+        is_here = asks is not None and asks.relation is Relation.CHILD and asks.link is not None
+        return f"ORIGIN: {origin} does not ask from there" if is_here or origin == self._context.name else ""
 
     def _why_not_to(self, channel: Channel, way: Neighbour) -> str:
         """May it go that way? What a child asks for was asked of the nodes above already, with its permit."""

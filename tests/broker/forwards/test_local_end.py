@@ -173,3 +173,30 @@ def test_it_is_told_that_it_is_of_a_channel(ends: LocalEnds) -> None:
     end.channel = Channel(b"n", "york", "till", "hq", end, 0.0)
     assert end.channel.near.via == "a till"
     assert repr(end) == "<LocalEnd a till unpassed=0 outgoing=0>"
+
+
+async def test_a_reset_that_gives_no_reason_is_an_error_too(played: Played, ends: LocalEnds) -> None:
+    refused = LocalEnd(ends, "a till")
+    refused.reset("", "")
+    assert not await refused.until_open(1)
+    end, pipe = LocalEnd(ends, "a till"), PlayedPipe(b"hello")
+    running = asyncio.ensure_future(end.run(pipe))
+    await settle()
+    end.reset("", "")
+    await running
+    assert pipe.ended == "reset"
+
+
+async def test_who_does_not_take_the_last_bytes_keeps_its_place(ends: LocalEnds) -> None:
+    class Slow(PlayedPipe):
+        async def close(self) -> None:
+            await self.comes.get()
+
+    end, pipe = LocalEnd(ends, "a till"), Slow(b"")
+    running = asyncio.ensure_future(end.run(pipe))
+    end.finish()
+    await settle()
+    assert (running.done(), len(ends.open)) == (False, 1)
+    pipe.comes.put_nowait(b"")
+    await running
+    assert not ends.open

@@ -210,6 +210,16 @@ def test_a_child_speaks_for_nobody_but_itself(tree: Forest) -> None:
     assert not tree["uk"].core.channels.all()
 
 
+@pytest.mark.parametrize("origin", ["uk", "york"])
+def test_a_parent_does_not_speak_for_a_node_and_its_children(tree: Forest, origin: str) -> None:
+    server = Server(tree["uk"])
+    link = tree["hq"].core.neighbours["uk"].link
+    link.open_stream("uk", "web", origin, b"c" * 16, 1)
+    tree.settle()
+    assert server.ends == []
+    assert server.told == [("refused", f"ORIGIN: {origin} does not ask from there")]
+
+
 def test_one_neighbour_has_so_many_channels_and_the_others_have_theirs(
     tree: Forest, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,0 +1,166 @@
+"""Forwards of a node: dials, how long they last, and the log. The core is played by the test."""
+
+import asyncio
+import logging
+from typing import Any, cast
+
+import pytest
+
+from broker.core.neighbours.channels import Channel, Side
+from broker.forwards import forwards as module
+from broker.forwards.channel_log import AGAIN, MOST, ChannelLog
+from broker.forwards.forwards import Forwards
+from broker.forwards.local_end import LocalEnd
+from config.channels import Forward
+
+
+class Host:
+    """Runs what it is given, and writes down what its channels are told."""
+
+    def __init__(self) -> None:
+        self.core = self.identity = self.channels = self
+        self.name = "york"
+        self.told: list[tuple[str, ...]] = []
+        self.tasks: list[asyncio.Task[Any]] = []
+
+    def now(self) -> float:
+        return 0.0
+
+    def advance(self, now: float) -> None: ...
+
+    def flush(self) -> None: ...
+
+    def nudge(self) -> None: ...
+
+    def broken(self, side: LocalEnd, reason: str, text: str) -> None:
+        self.told.append(("broken", reason, text))
+
+    def spawn(self, work: Any) -> asyncio.Task[Any]:
+        self.tasks.append(asyncio.ensure_future(work))
+        return self.tasks[-1]
+
+    def configure(self, serve: Any, told: Any) -> None:
+        self.serve, self.log = serve, told
+
+    def opened(self, side: LocalEnd) -> None:
+        self.told.append(("opened",))
+
+
+class Link:
+    """The near side, as a neighbour is one."""
+
+    def __init__(self, via: str = "hq") -> None:
+        self.via = via
+
+
+async def settle() -> None:
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+def asked(name: str = "till", origin: str = "hq", via: str = "hq") -> Channel:
+    return Channel(b"n" * 16, "york", name, origin, cast("Side", Link(via)), 0.0)
+
+
+def offering(to: str, *permit: str) -> tuple[Host, Forwards]:
+    host = Host()
+    return host, Forwards(
+        cast("Any", host), cast("Any", host), [Forward(name="till", to=to, permit=permit or ("hq",))]
+    )
+
+
+@pytest.fixture
+def dials(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Connections that nobody answers; each says how it went."""
+    found: list[str] = []
+
+    async def never(host: str, port: int) -> Any:
+        found.append(f"dials {host} {port}")
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            found.append("given up")
+            raise
+
+    monkeypatch.setattr("asyncio.open_connection", never)
+    return found
+
+
+async def test_who_asks_and_goes_leaves_no_connection_that_is_being_made(dials: list[str]) -> None:
+    host, offers = offering("till.shop:80")
+    for _ in range(50):
+        host.serve(asked()).reset("reset", "gone")
+        host.serve(asked())
+        await settle()
+    assert len(offers.ends.open) == 50
+    assert len(dials) - 2 * dials.count("given up") <= 50
+    for end in list(offers.ends.open):
+        end.reset("reset", "gone")
+    await asyncio.wait(host.tasks)
+    assert dials.count("given up") == len(dials) / 2
+    assert not offers.ends.open
+
+
+async def test_no_more_are_dialled_than_a_node_has_ends(
+    dials: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("broker.forwards.local_end.MOST", 2)
+    host, _ = offering("till.shop:80")
+    found = [host.serve(asked()) for _ in range(4)]
+    await settle()
+    assert [isinstance(each, str) for each in found] == [False, False, True, True]
+    assert dials == ["dials till.shop 80"] * 2
+    for task in host.tasks:
+        task.cancel()
+
+
+async def test_what_the_file_does_not_name_or_not_for_them_is_never_dialled(dials: list[str]) -> None:
+    host, _ = offering("till.shop:80", "region-*", "hq")
+    for name, origin in (("ssh", "hq"), ("TILL", "hq"), ("till", "region"), ("till", "hq2"), ("till", "xhq")):
+        assert host.serve(asked(name, origin)).startswith("PERMIT: york ")
+    assert not dials
+    assert not isinstance(host.serve(asked("till", "region-7")), str)
+    host.tasks[0].cancel()
+
+
+async def test_a_service_that_does_not_answer_is_given_up(
+    dials: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "CONNECT", 0.0)
+    host, offers = offering("till.shop:80")
+    host.serve(asked())
+    await asyncio.wait(host.tasks)
+    assert host.told == [
+        ("broken", "unreachable", "york does not reach till at till.shop:80: no answer within 0 s")
+    ]
+    assert not offers.ends.open
+
+
+async def test_a_host_that_no_resolver_takes_ends_the_channel_at_once() -> None:
+    host, offers = offering("till..shop:80")
+    host.serve(asked())
+    await asyncio.wait(host.tasks)
+    ((op, reason, text),) = host.told
+    assert (op, reason) == ("broken", "unreachable")
+    assert "york does not reach till at till..shop:80: " in text
+    assert not offers.ends.open
+
+
+async def test_a_flood_of_other_names_does_not_fill_the_log_nor_hide_the_others(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caplog.set_level(logging.INFO, "sapwood.channel")
+    log = ChannelLog()
+    for number in range(5 * MOST):
+        log("refused", asked(f"till-{number}", f"liar-{number}", "liar"))
+    assert len(caplog.messages) == MOST + 1
+    assert caplog.messages[-1].startswith(f"! {MOST} lines on channels of liar: no more for ")
+    for _ in range(3):
+        log("open", asked())
+    assert caplog.messages[MOST + 1 :] == ["+ channel from hq to till@york is open"]
+    later = asyncio.get_running_loop().time() + AGAIN
+    monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: later)
+    log("refused", asked("till-0", "liar-0", "liar"))
+    assert caplog.messages[-1] == "! channel from liar-0 to till-0@york is refused"
+    monkeypatch.undo()
+    assert repr(log) == "<ChannelLog of 1 neighbours>"

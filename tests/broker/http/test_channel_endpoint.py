@@ -1,0 +1,152 @@
+"""The door for channels at the node's port: open to operators, and to nobody by accident."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from broker.forwards.websocket_pipe import WebSocketPipe
+from broker.node import Node
+from config.channels import Forward
+from config.model import AdvisoryLog, Http, Listener, Site
+
+UPGRADE = (
+    "Connection: Upgrade",
+    "Upgrade: websocket",
+    "Sec-WebSocket-Version: 13",
+    "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",
+)
+HERE = (*UPGRADE, "Host: localhost")
+
+
+async def refused(port: Any, *headers: str, path: str = "/channel/shop/till") -> tuple[int, str]:
+    """Status and text of the answer; nobody may get a channel from the `FakeNode`."""
+    answer = await (await port.dial()).ask(path, headers=headers)
+    return answer.status, answer.body.decode()
+
+
+@pytest.mark.parametrize(
+    "given", [(), ("Authorization: Bearer wrong",), ("Authorization: Basic word",), ("Cookie: token=word",)]
+)
+async def test_where_a_token_is_configured_every_channel_needs_it(serve: Any, given: tuple[str, ...]) -> None:
+    port = await serve(token="word")
+    status, text = await refused(port, *HERE, *given)
+    assert (status, "TOKEN_NEEDED" in text, "word" in text) == (403, True, False)
+
+
+async def test_a_token_in_the_address_is_none(serve: Any) -> None:
+    port = await serve(token="word")
+    assert (await refused(port, *HERE, path="/channel/shop/till?token=word"))[0] == 403
+
+
+@pytest.mark.parametrize("token", ["", "word"])
+@pytest.mark.parametrize(
+    "says",
+    [
+        "Origin: http://evil.example",
+        "Origin: http://localhost",
+        "Origin: null",
+        "Sec-Fetch-Site: same-origin",
+        "Sec-Fetch-Site: cross-site",
+        "User-Agent: Mozilla/5.0",
+        "Referer: http://localhost/",
+    ],
+)
+async def test_no_web_page_opens_one_not_even_with_the_token(serve: Any, token: str, says: str) -> None:
+    port = await serve(token=token)
+    status, text = await refused(port, *HERE, says, f"Authorization: Bearer {token}")
+    assert (status, text) == (403, "channels are for programs, not for web pages\n")
+
+
+@pytest.mark.parametrize(
+    "says", ["X-Forwarded-For: 127.0.0.1", "Forwarded: for=127.0.0.1", "Via: 1.1 proxy", "X-Real-IP: ::1"]
+)
+async def test_whoever_comes_through_a_proxy_needs_a_token(port: Any, says: str) -> None:
+    status, text = await refused(port, *HERE, says)
+    assert (status, "TOKEN_NEEDED" in text) == (403, True)
+
+
+async def test_a_name_that_was_made_to_mean_this_machine_is_refused(port: Any) -> None:
+    status, text = await refused(port, *UPGRADE, "Host: evil.example")
+    assert (status, "WRONG_HOST" in text) == (403, True)
+
+
+async def test_from_elsewhere_a_node_without_a_token_opens_none(
+    port: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("broker.http.guard.over_loopback", lambda request: False)
+    status, text = await refused(port, *HERE)
+    assert (status, "TOKEN_NEEDED" in text) == (403, True)
+    assert (await refused(port, *HERE, "Authorization: Bearer word"))[0] == 403
+
+
+@pytest.mark.parametrize("path", ["/channel/a%20b/till", "/channel/shop/a%2Fb", "/channel/shop/" + "x" * 65])
+async def test_a_name_that_cannot_be_is_refused(port: Any, path: str) -> None:
+    status, text = await refused(port, *HERE, path=path)
+    assert (status, "BAD_REQUEST" in text) == (400, True)
+
+
+async def test_who_asks_without_a_websocket_is_told_of_the_command(port: Any) -> None:
+    status, text = await refused(port, "Host: localhost")
+    assert (status, text) == (426, "channels are WebSockets: `sapwood forward` opens them\n")
+
+
+@pytest.mark.parametrize("verb", ["POST", "PUT", "HEAD", "CONNECT"])
+async def test_no_other_method_opens_one(port: Any, verb: str) -> None:
+    client = await port.dial()
+    client.writer.write(f"{verb} /channel/shop/till HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+    async with asyncio.timeout(60):
+        assert (await client.reader.readline()).split()[1] in (b"405", b"400", b"404")
+
+
+async def test_it_needs_the_token_of_a_real_node_and_no_account_will_do(tmp_path: Path) -> None:
+    async def greets(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"hello")
+        writer.close()
+
+    server = await asyncio.start_server(greets, "127.0.0.1", 0)
+    to = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    token = "word-of-the-operator"
+    (tmp_path / "token").write_text(token)
+    site = Site(
+        name="hq",
+        data=tmp_path / "data",
+        listener=Listener(port=0),
+        advisory_log=AdvisoryLog(enabled=False),
+        http=Http(token_file=tmp_path / "token"),
+        forwards=(Forward(name="till", to=to, permit=("hq",)),),
+    )
+    node = Node(site)
+    await node.start()
+    try:
+        async with server, aiohttp.ClientSession() as session:
+            url = f"http://127.0.0.1:{node.port}/channel/hq/till"
+            for given in ({}, {"Authorization": "Bearer guess"}, {"Authorization": "Basic aHE6aHE="}):
+                with pytest.raises(aiohttp.WSServerHandshakeError) as caught:
+                    await session.ws_connect(url, headers=given)
+                assert caught.value.status == 403
+            async with session.ws_connect(url, headers={"Authorization": f"Bearer {token}"}) as opened:
+                pipe = WebSocketPipe(opened)
+                assert await pipe.hear() == "open"
+                assert await pipe.read() == b"hello"
+                assert await pipe.read() == b""
+    finally:
+        await node.stop()
+
+
+async def test_whoever_takes_no_last_words_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("broker.forwards.websocket_pipe._LAST_WORDS", 0.0)
+
+    class Stuck:
+        async def send_str(self, text: str) -> None:
+            await asyncio.Event().wait()
+
+        close = receive = send_str
+        closed = False
+
+    pipe = WebSocketPipe(Stuck())  # type: ignore[arg-type]
+    assert not pipe.is_stuck
+    await pipe.abort("the link is broken")
+    assert pipe.is_stuck
