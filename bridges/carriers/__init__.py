@@ -7,7 +7,6 @@
 | `websocket` | ws, wss: directly to the parent's port |
 | `websocket_accept` | the same, at the parent's end |
 | `websocket_errors` | why one could not be dialled, or has ended |
-| `websocket_frames` | the same, without I/O: the handshake, and frames as bytes |
 | `memory` | between two nodes of one process |
 | `brokered` | what links over brokers have in common |
 | `mqtt`, `mqtt_client` | mqtt, mqtts: through a Mosquitto, with paho |

@@ -3,19 +3,24 @@
 No compression (bundles are compressed where they enter), no WebSocket pings of our own (links have their
 keep-alive; a peer's ping is answered), no proxy from the environment, no redirects, TCP_NODELAY.
 
-The node's own port accepts with aiohttp (`websocket_accept`); this side does without, since most leaves would
-load it for nothing else, and a packet comes from the socket to whoever waits for it in one step.
+`websockets` knows the protocol, without I/O: it says what has come and what is to be sent. The node's own
+port accepts with aiohttp (`websocket_accept`), which most leaves would load for nothing else.
+
+Wrinkle: `websockets` answers each ping as it comes. Answers that the line has no room for are dropped.
 """
 
 import asyncio
 import contextlib
 import socket
 from collections.abc import Sequence
-from secrets import token_bytes
 from typing import Any, Final, cast
-from urllib.parse import quote, urlsplit
 
 import aiohappyeyeballs
+from websockets.client import ClientProtocol
+from websockets.exceptions import InvalidHandshake, InvalidMessage, InvalidStatus, InvalidURI
+from websockets.frames import Frame, Opcode
+from websockets.protocol import State
+from websockets.uri import WebSocketURI, parse_uri
 
 from bridges.carriers.base import (
     BUFFER_BYTES,
@@ -25,26 +30,8 @@ from bridges.carriers.base import (
     CarrierClosed,
     CarrierError,
 )
-from bridges.carriers.websocket_errors import Unanswered, end_of, explain, explain_status
-from bridges.carriers.websocket_frames import (
-    BINARY,
-    CLOSE,
-    LARGE,
-    MAX_HEAD,
-    PING,
-    PONG,
-    TEXT,
-    BadFrame,
-    Frames,
-    Opening,
-    closing,
-    frame,
-    load_fast_mask,
-    opening,
-    request,
-)
+from bridges.carriers.websocket_errors import Unanswered, end_of, explain
 from bridges.tls import TlsSettings, client_context
-from config.schemes import DIRECT
 from treeconnector.frames import DEFAULT_MAX_FRAME
 
 DEFAULT_TIMEOUT: Final = 10.0
@@ -54,7 +41,7 @@ _NEXT_ADDRESS: Final = 0.25
 _MOST_UNREAD: Final = 512 * 1024
 _MOST_REASON: Final = 120
 _TLS_ALERT: Final = b"\x15\x03"
-_END: Final = b"\r\n\r\n"
+_CLOSE_FRAME: Final = b"\x88"
 
 
 async def connect(
@@ -70,29 +57,27 @@ async def connect(
     `local`: the address to bind, '' = as the system chooses.
     Raises `CarrierBroken`, `CarrierBusy`, or `bridges.tls.TlsError` for unusable files.
     """
-    parts = urlsplit(uri)
-    if parts.scheme not in DIRECT.schemes:
-        raise CarrierBroken(f"{uri} is no address of this carrier: expected ws://HOST:PORT/link or wss://…")
-    context = client_context(tls) if parts.scheme == DIRECT.tls_scheme else None
-    carrier = DialledWebSocket(uri, max_packet)
+    try:
+        address = parse_uri(uri)
+    except (InvalidURI, ValueError) as error:
+        raise CarrierBroken(
+            f"{uri} is no address of this carrier: expected ws://HOST:PORT/link or wss://…"
+        ) from error
+    context = client_context(tls) if address.secure else None
+    carrier = DialledWebSocket(uri, address, max_packet)
     try:
         async with asyncio.timeout(timeout):
-            host, port = parts.hostname or "", parts.port or (443 if context else 80)
-            line = await _line(host, port, local)
-            name = ((tls.server_name if tls else "") or host) if context else None
+            line = await _line(address.host, address.port, local)
+            name = ((tls.server_name if tls else "") or address.host) if context else None
             await asyncio.get_running_loop().create_connection(
                 lambda: carrier, sock=line, ssl=context, server_hostname=name
             )
-            target = quote(parts.path or "/", "/%:@!$&'()*+,;=~") + (f"?{parts.query}" if parts.query else "")
-            opened = await carrier.ask(parts.netloc, target)
+            await carrier.opened
     except BaseException as error:
         carrier.abort()
-        if isinstance(error, BadFrame | OSError | TimeoutError | ValueError | Unanswered):
+        if isinstance(error, InvalidHandshake | OSError | ValueError | Unanswered):
             raise explain(error, f"{uri} from {local}" if local else uri, timeout, tls) from error
         raise
-    if opened.status != 101:
-        carrier.abort()
-        raise explain_status(opened, uri, tls)
     return carrier
 
 
@@ -114,15 +99,15 @@ async def _line(host: str, port: int, local: str) -> socket.socket:
 class DialledWebSocket(Carrier, asyncio.Protocol):
     """One open WebSocket, of which we are the client. Made by `connect`."""
 
-    def __init__(self, peer: str, max_packet: int) -> None:
+    def __init__(self, peer: str, address: WebSocketURI, max_packet: int) -> None:
         self.peer = peer
         self.max_packet = max_packet
         self._loop = asyncio.get_running_loop()
+        self.opened: asyncio.Future[None] = self._loop.create_future()
+        """Done when the WebSocket is open. Raises `InvalidHandshake`, `Unanswered`."""
         self._transport: asyncio.Transport | None = None
-        self._frames = Frames(max_packet)
-        self._key = token_bytes(16)
-        self._head = b""
-        self._answer: asyncio.Future[Opening] = self._loop.create_future()
+        self._protocol = ClientProtocol(address, max_size=max_packet)
+        self._parts = bytearray()
         self._packets: list[bytes] = []
         self._unread = 0
         self._waiting: asyncio.Future[None] | None = None
@@ -131,33 +116,10 @@ class DialledWebSocket(Carrier, asyncio.Protocol):
         self._drained = asyncio.Event()
         self._gone = asyncio.Event()
         self._is_short = False
-        self._is_large = False
-        self._said_end = False
 
     def __repr__(self) -> str:
         state = type(self._error).__name__ if self._error else "open"
         return f"<DialledWebSocket to {self.peer} {state}, {self._buffered} bytes buffered>"
-
-    # --- opening
-
-    async def ask(self, host: str, target: str) -> Opening:
-        """Ask for the WebSocket, once. Raises `BadFrame`, `Unanswered`."""
-        assert self._transport is not None
-        self._transport.write(request(host, target, self._key))
-        return await self._answer
-
-    def _answered(self, data: bytes) -> bytes:
-        """A part of the answer's head has come. Returns what came behind it."""
-        self._head += data
-        head, found, rest = self._head.partition(_END)
-        if not found and len(self._head) <= MAX_HEAD and not self._head.startswith(_TLS_ALERT):
-            return b""
-        self._head = b""
-        try:
-            self._answer.set_result(opening(head, self._key))
-        except BadFrame as error:
-            self._answer.set_exception(error)
-        return rest
 
     # --- the transport's side
 
@@ -165,15 +127,18 @@ class DialledWebSocket(Carrier, asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)  # uvloop's is none by class
         self._transport.set_write_buffer_limits(high=BUFFER_BYTES - 1, low=BUFFER_BYTES // 2)
         self._drained.set()
+        self._protocol.send_request(self._protocol.connect())
+        self._write()
 
     def data_received(self, data: bytes) -> None:
-        if not self._answer.done():
-            data = self._answered(data)
-        try:
-            for opcode, payload in self._frames.receive(data):
-                self._take(opcode, payload)
-        except BadFrame as error:
-            self._say_end(error.code, str(error))
+        self._protocol.receive_data(data)
+        self._write(with_pongs=self.room > 0)  # the answer to a later ping is an answer to those before
+        if not self.opened.done():
+            self._answered(data)
+        for event in self._protocol.events_received():
+            if isinstance(event, Frame):
+                self._take(event)
+        if error := self._protocol.parser_exc:
             self._end(CarrierBroken(f"the connection to {self.peer} broke: {error}"))
             self._hang_up()
         if self._packets:
@@ -181,28 +146,38 @@ class DialledWebSocket(Carrier, asyncio.Protocol):
             if self._unread > _MOST_UNREAD and self._transport is not None:
                 self._transport.pause_reading()
 
-    def _take(self, opcode: int, payload: bytes) -> None:
+    def _answered(self, data: bytes) -> None:
+        """A part of the answer to the request has come, perhaps the last."""
+        if error := self._protocol.handshake_exc:
+            self.opened.set_exception(error)
+        elif self._protocol.state is not State.CONNECTING:
+            self.opened.set_result(None)
+        elif data.startswith(_TLS_ALERT):
+            self.opened.set_exception(InvalidMessage("it does not answer as HTTP"))
+
+    def _take(self, frame: Frame) -> None:
         if self._ending is not None or self._error is not None:
-            if opcode == CLOSE:  # it has heard that we are through; nothing else counts any more
+            if frame.opcode is Opcode.CLOSE:  # it has heard that we are through; nothing else counts any more
                 self._hang_up()
-        elif opcode == BINARY:
-            self._packets.append(payload)
-            self._unread += len(payload)
-        elif opcode == PING:
-            if self.room > 0:  # the answer to a later one is an answer to those before
-                self._write(PONG, payload)
-        elif opcode == CLOSE:
-            code, reason = closing(payload)
-            self._say_end(code if code != 1005 else 1000, "")
-            self._end(end_of(self.peer, code, reason))
-            self._hang_up()
-        elif opcode == TEXT:
+        elif frame.opcode is Opcode.TEXT:
             self._end(CarrierBroken(f"{self.peer} sent text: expected binary packets; is it a Sapwood node?"))
+        elif frame.opcode is Opcode.CLOSE and (close := self._protocol.close_rcvd):
+            self._end(end_of(self.peer, close.code, close.reason))
+            self._hang_up()
+        elif frame.opcode in (Opcode.BINARY, Opcode.CONT):
+            if not frame.fin:
+                self._parts += frame.data
+                return
+            self._packets.append(b"".join((self._parts, frame.data)))
+            self._parts.clear()
+            self._unread += len(self._packets[-1])
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._gone.set()
-        if not self._answer.done():
-            self._answer.set_exception(Unanswered(exc))
+        if not self.opened.done():
+            self._protocol.receive_eof()  # which may be the end of an answer
+            error = self._protocol.handshake_exc
+            self.opened.set_exception(error if isinstance(error, InvalidStatus) else Unanswered(exc))
         why = f": {exc}" if exc is not None else ""
         self._end(CarrierBroken(f"the connection to {self.peer} was lost{why}"))
 
@@ -241,15 +216,18 @@ class DialledWebSocket(Carrier, asyncio.Protocol):
     def send(self, packets: Sequence[bytes]) -> None:
         if self._error or self._ending:
             raise self._error or cast("CarrierError", self._ending)
-        if self.check_size(packets) >= LARGE and not self._is_large:
-            self._is_large = True
-            self._loop.run_in_executor(None, load_fast_mask)
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.writelines([frame(BINARY, packet, token_bytes(4)) for packet in packets])
+        self.check_size(packets)
+        for packet in packets:
+            self._protocol.send_binary(packet)
+        self._write()
 
-    def _write(self, opcode: int, payload: bytes) -> None:
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.write(frame(opcode, payload, token_bytes(4)))
+    def _write(self, *, with_pongs: bool = True) -> None:
+        """Send what is due. An empty chunk asks us to end the line, which we do of ourselves."""
+        due = [each for each in self._protocol.data_to_send() if each]
+        if not with_pongs:
+            due = [each for each in due if each.startswith(_CLOSE_FRAME)]
+        if due and self._transport is not None and not self._transport.is_closing():
+            self._transport.writelines(due)
 
     @property
     def _buffered(self) -> int:
@@ -283,11 +261,6 @@ class DialledWebSocket(Carrier, asyncio.Protocol):
         self._drained.set()
         self._wake()
 
-    def _say_end(self, code: int, reason: str) -> None:
-        if not self._said_end:
-            self._said_end = True
-            self._write(CLOSE, code.to_bytes(2) + _short(reason))
-
     def _hang_up(self) -> None:
         """After what is still to be sent."""
         if self._transport is not None:
@@ -295,10 +268,8 @@ class DialledWebSocket(Carrier, asyncio.Protocol):
 
     def abort(self) -> None:
         """Nothing is sent any more."""
-        if not self._answer.done():
-            self._answer.cancel()
-        elif not self._answer.cancelled():
-            self._answer.exception()  # who asked has been told, or has gone
+        if not self.opened.cancel() and not self.opened.cancelled():
+            self.opened.exception()  # who dialled has been told, or has gone
         if self._transport is not None:
             self._transport.abort()
 
@@ -310,7 +281,9 @@ class DialledWebSocket(Carrier, asyncio.Protocol):
         self._packets.clear()
         self._drained.set()
         self._wake()
-        self._say_end(1000, reason)
+        if self._protocol.state is State.OPEN:
+            self._protocol.send_close(1000, _short(reason))
+            self._write()
         if self._ending is not None:
             self._hang_up()
         elif self._transport is not None:
@@ -324,8 +297,8 @@ class DialledWebSocket(Carrier, asyncio.Protocol):
                 self.abort()
 
 
-def _short(reason: str) -> bytes:
-    return reason.encode()[:_MOST_REASON].decode(errors="ignore").encode()
+def _short(reason: str) -> str:
+    return reason.encode()[:_MOST_REASON].decode(errors="ignore")
 
 
 def keep_short(line: Any) -> None:

@@ -5,8 +5,10 @@ import socket
 import ssl
 from typing import Final
 
+from websockets.exceptions import InvalidHandshake, InvalidStatus
+from websockets.http11 import Response
+
 from bridges.carriers.base import CarrierBroken, CarrierBusy, CarrierEnded, CarrierError
-from bridges.carriers.websocket_frames import BadFrame, Opening
 from bridges.tls import TlsSettings, is_not_tls
 
 _WELL: Final = (1000, 1001)
@@ -48,7 +50,9 @@ def explain(error: BaseException, uri: str, timeout: float, tls: TlsSettings | N
             return CarrierBroken(f"{uri}: its host is not known to DNS ({_first(error)})")
         case TimeoutError():
             return CarrierBroken(f"{uri} did not answer within {timeout:g} s")
-        case BadFrame():
+        case InvalidStatus():
+            return explain_status(error.response, uri, tls)
+        case InvalidHandshake():
             return CarrierBroken(
                 f"{uri} is no WebSocket: {error}. Does its port speak TLS? Then write wss://"
             )
@@ -64,12 +68,11 @@ def _ended_early(error: BaseException, uri: str, tls: TlsSettings | None) -> Car
     )
 
 
-def explain_status(answer: Opening, uri: str, tls: TlsSettings | None) -> CarrierError:
-    status = answer.status
+def explain_status(answer: Response, uri: str, tls: TlsSettings | None) -> CarrierError:
+    status = answer.status_code
     if 300 <= status < 400:
-        return CarrierBroken(
-            f"{uri} redirects to {answer.location or 'elsewhere'}, which links do not follow"
-        )
+        where = next(iter(answer.headers.get_all("Location")), "elsewhere")
+        return CarrierBroken(f"{uri} redirects to {where}, which links do not follow")
     if status in (429, 503):
         return CarrierBusy(f"{uri} cannot take us now (HTTP {status}); try later")
     hint = {

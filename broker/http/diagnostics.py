@@ -17,7 +17,9 @@ from broker.http.ports import NodePort
 from broker.http.settings import HttpSettings
 
 _WHERE: Final = {"documentation": "/docs", "dashboard": "/dashboard", "status": "/api/status"}
-_PARTS: Final = ("aiohttp", "msgspec", "uvloop", "zstandard", "paho-mqtt", "pika", "cryptography")
+_PARTS: Final = (
+    "aiohttp", "cryptography", "msgspec", "paho-mqtt", "pika", "uvloop", "websockets", "zstandard",
+)  # fmt: skip
 
 
 class Diagnostics:

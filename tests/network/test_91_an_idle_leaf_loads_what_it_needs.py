@@ -21,7 +21,7 @@ from broker.cli.demo.plan import free_ports
 
 NOT_NEEDED = (
     "aiohttp", "broker.cli.app", "broker.http.app", "cryptography", "lark", "pika", "prompt_toolkit",
-    "pyarrow", "rich", "typer", "zoneinfo",
+    "pyarrow", "rich", "typer", "websockets.asyncio", "websockets.server", "zoneinfo",
 )  # fmt: skip
 LEAF = """
 import atexit, json, sys
@@ -63,6 +63,6 @@ async def test_an_idle_leaf_has_loaded_what_it_needs(
     finally:
         leaf.kill()
     loaded = set(json.loads(said))
-    assert {"paho", "bridges.carriers.websocket"} <= loaded
+    assert {"paho", "websockets.client"} <= loaded
     found = loaded & set(NOT_NEEDED)
     assert found == ({"aiohttp", "broker.http.app"} if asks else set())

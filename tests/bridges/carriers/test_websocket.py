@@ -1,20 +1,26 @@
 """What is particular to the WebSocket carrier: TLS, the handshake's errors, hostile or foreign peers."""
 
 import asyncio
+import base64
+import contextlib
 import datetime
+import hashlib
 import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import cast
 
 import aiohttp
 import pytest
 import trustme
 from aiohttp import web
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from bridges.carriers import websocket, websocket_accept
-from bridges.carriers.base import CarrierBroken, CarrierBusy, CarrierError
+from bridges.carriers.base import BUFFER_BYTES, CarrierBroken, CarrierBusy, CarrierEnded, CarrierError
 from bridges.tls import TlsSettings, server_context
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -330,3 +336,224 @@ async def test_a_given_local_address_is_bound_and_one_that_is_not_ours_is_named(
         with pytest.raises(CarrierBroken, match=r"/link from 192.0.2.1 cannot be reached"):
             await websocket.connect(f"ws://127.0.0.1:{port}/link", local="192.0.2.1")
     assert callers == ["127.0.0.9"]
+
+
+# --- a server that says what none should, byte by byte
+
+
+@asynccontextmanager
+async def raw(
+    serve: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]],
+) -> AsyncIterator[str]:
+    """Where a server listens that does as `serve` says, and then ends the connection."""
+    handling: list[asyncio.Task[None]] = []
+
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        handling.append(cast("asyncio.Task[None]", asyncio.current_task()))
+        try:
+            with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
+                await serve(reader, writer)
+            writer.close()
+            await asyncio.wait_for(writer.wait_closed(), 1)
+        except (asyncio.CancelledError, OSError):
+            writer.transport.abort()
+
+    server = await asyncio.start_server(handle, "127.0.0.1", 0)
+    try:
+        yield f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}/link"
+    finally:
+        server.close()
+        for task in handling:
+            task.cancel()
+        await asyncio.gather(*handling, return_exceptions=True)
+
+
+async def opening(reader: asyncio.StreamReader, key: bytes = b"") -> bytes:
+    """Read a request for a WebSocket. Returns the head that opens it."""
+    request = await reader.readuntil(b"\r\n\r\n")
+    key = key or request.partition(b"Sec-WebSocket-Key: ")[2].partition(b"\r\n")[0]
+    proof = base64.b64encode(hashlib.sha1(key + b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11").digest())
+    head = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: WebSocket\r\nConnection: upgrade\r\n"
+    return head + b"Sec-WebSocket-Accept: " + proof + b"\r\n\r\n"
+
+
+def said(first: int, payload: bytes) -> bytes:
+    """A frame as a server sends it."""
+    size = len(payload)
+    if size < 126:
+        return bytes((first, size)) + payload
+    return bytes((first, 126)) + size.to_bytes(2) + payload
+
+
+async def heard(reader: asyncio.StreamReader) -> tuple[int, bytes]:
+    """The next frame of a client: its first byte and its payload."""
+    first, size = await reader.readexactly(2)
+    assert size >= 0x80, "a client masks"
+    size &= 0x7F
+    if size == 126:
+        size = int.from_bytes(await reader.readexactly(2))
+    key = await reader.readexactly(4)
+    payload = await reader.readexactly(size)
+    return first, bytes(octet ^ key[place % 4] for place, octet in enumerate(payload))
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        (b"SSH-2.0-OpenSSH_9.2\r\n", "is no WebSocket: .* Does its port speak TLS"),
+        (b"\x15\x03\x01\x00\x02\x02\x46", "is no WebSocket: .* Does its port speak TLS"),
+        (b"HTTP/1.1 101 Switching Proto", "ended the connection: does its port speak TLS"),
+        (b"HTTP/1.1 404 Not Found\r\n\r\nfor as long as the line", "links live at /link"),
+        (b"HTTP/1.1 302 Found\r\nLocation: a\r\nLocation: b\r\n\r\n", "redirects to a, which"),
+        (b"HTTP/1.1 101 " + b"x" * 100_000, "is no WebSocket"),
+        (b"HTTP/1.1 101 x\r\n" + b"x: y\r\n" * 100_000, "is no WebSocket"),
+    ],
+)
+async def test_an_answer_that_does_not_open_says_what_to_do(answer: bytes, expected: str) -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await opening(reader)
+        writer.write(answer)
+
+    async with raw(serve) as uri:
+        with pytest.raises(CarrierBroken, match=expected):
+            await websocket.connect(uri, timeout=60)
+
+
+async def test_an_alert_of_tls_is_known_while_the_line_stays() -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"\x15\x03\x01\x00\x02\x02\x46")
+        await asyncio.Event().wait()
+
+    async with raw(serve) as uri:
+        with pytest.raises(CarrierBroken, match=r"is no WebSocket: .* Then write wss://"):
+            await websocket.connect(uri)
+
+
+@pytest.mark.parametrize("wrong", ["proof", "extension"])
+async def test_an_opening_that_is_not_to_our_request_is_refused(wrong: str) -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await opening(reader, b"another" if wrong == "proof" else b"")
+        extension = b"\r\nSec-WebSocket-Extensions: permessage-deflate\r\n\r\n"
+        writer.write(head if wrong == "proof" else head[:-4] + extension)
+
+    async with raw(serve) as uri:
+        with pytest.raises(CarrierBroken, match="is no WebSocket: "):
+            await websocket.connect(uri)
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        (said(0x82, b"x" * 1001), 1009),
+        (said(0x02, b"x" * 600) + said(0x80, b"x" * 401), 1009),
+        (b"\x82\x7f" + (1 << 40).to_bytes(8), 1009),
+        (b"\x82\x81\0\0\0\0x", 1002),
+        (said(0xC2, b"x"), 1002),
+        (said(0x80, b"x"), 1002),
+        (said(0x02, b"x") + said(0x82, b"x"), 1002),
+        (said(0x83, b"x"), 1002),
+        (said(0x09, b"x"), 1002),
+        (said(0x89, b"x" * 126), 1002),
+        (said(0x88, b"\x03\xed"), 1002),
+    ],
+)
+async def test_a_frame_that_breaks_the_rules_ends_it_after_the_packets_before(line: bytes, code: int) -> None:
+    told: asyncio.Future[tuple[int, bytes]] = asyncio.get_running_loop().create_future()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(await opening(reader) + said(0x82, b"before") + line)
+        told.set_result(await heard(reader))
+
+    async with raw(serve) as uri:
+        carrier = await websocket.connect(uri, max_packet=1000)
+        assert await carrier.receive() == [b"before"]
+        with pytest.raises(CarrierBroken, match=r"the connection to .* broke: "):
+            await carrier.receive()
+        first, payload = await told
+        assert (first, int.from_bytes(payload[:2])) == (0x88, code)
+        await carrier.close()
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.lists(st.binary(max_size=300), min_size=1, max_size=6), st.lists(st.integers(1, 200), min_size=1))
+async def test_packets_come_out_whole_however_the_line_cuts_them(
+    packets: list[bytes], cuts: list[int]
+) -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        line, at = await opening(reader) + b"".join(said(0x82, packet) for packet in packets), 0
+        for turn in range(len(line)):
+            writer.write(line[at : at + cuts[turn % len(cuts)]])
+            await asyncio.sleep(0)
+            at += cuts[turn % len(cuts)]
+        await reader.read()
+
+    async with raw(serve) as uri:
+        carrier = await websocket.connect(uri)
+        got: list[bytes] = []
+        while len(got) < len(packets):
+            got += await carrier.receive()
+        carrier.abort()
+    assert got == packets
+
+
+async def test_a_packet_in_parts_is_one_with_a_ping_between_which_is_answered() -> None:
+    answers: asyncio.Queue[tuple[int, bytes]] = asyncio.Queue()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        parts = said(0x02, b"one") + said(0x89, b"?") + said(0x00, b" and ") + said(0x80, b"two")
+        writer.write(await opening(reader) + parts + said(0x82, b"next"))
+        answers.put_nowait(await heard(reader))
+        writer.write(said(0x88, b"\x03\xe9gone"))
+        answers.put_nowait(await heard(reader))
+
+    async with raw(serve) as uri:
+        carrier = await websocket.connect(uri)
+        assert await carrier.receive() == [b"one and two", b"next"]
+        with pytest.raises(CarrierEnded, match="closed the connection: gone"):
+            await carrier.receive()
+        assert await answers.get() == (0x8A, b"?")
+        assert await answers.get() == (0x88, b"\x03\xe9gone")
+        await carrier.close()
+
+
+async def test_text_of_a_server_and_its_code_for_busy_are_told() -> None:
+    lines = [said(0x81, b"hello"), said(0x88, b"\x03\xf5full")]
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(await opening(reader) + lines.pop(0))
+        await heard(reader)
+
+    async with raw(serve) as uri:
+        for expected, text in ((CarrierBroken, "sent text: expected binary"), (CarrierBusy, "us now: full")):
+            carrier = await websocket.connect(uri)
+            with pytest.raises(expected, match=text):
+                await carrier.receive()
+            await carrier.close()
+
+
+@pytest.mark.parametrize("closes", [False, True], ids=["open", "closing"])
+async def test_who_floods_with_pings_and_reads_no_answer_fills_no_memory(closes: bool) -> None:
+    pings = said(0x89, b"x" * 125) * 500
+    through = asyncio.Event()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(await opening(reader))
+        writer.transport.pause_reading()
+        for _ in range(16 * BUFFER_BYTES // len(pings)):
+            writer.write(pings)
+            await writer.drain()
+        through.set()
+        await asyncio.Event().wait()
+
+    async with raw(serve) as uri:
+        carrier = await websocket.connect(uri)
+        assert carrier._transport is not None
+        ending = asyncio.create_task(carrier.close()) if closes else None
+        most = 0
+        while not through.is_set() and most < 2 * BUFFER_BYTES:
+            await asyncio.sleep(0.01)
+            most = max(most, carrier._transport.get_write_buffer_size())
+        carrier.abort()
+        assert most < 2 * BUFFER_BYTES
+        if ending:
+            await ending
