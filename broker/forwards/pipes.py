@@ -83,12 +83,16 @@ class TcpPipe:
             await self._writer.wait_closed()
 
     async def abort(self, text: str) -> None:
-        """The system sends a reset: an end alone would look as if all had come."""
-        line = self._writer.get_extra_info("socket")
-        if line is not None:
-            with contextlib.suppress(OSError):
-                line.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
-        self._writer.transport.abort()
+        reset(self._writer.transport)
+
+
+def reset(line: asyncio.WriteTransport) -> None:
+    """The system sends a reset: an end alone would look as if all had come."""
+    connection = line.get_extra_info("socket")
+    if connection is not None:
+        with contextlib.suppress(OSError):
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
+    line.abort()
 
 
 def lost(error: BaseException) -> PipeBroken:

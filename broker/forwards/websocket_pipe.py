@@ -8,7 +8,7 @@ Wrinkle: it brings aiohttp, which a leaf that nobody talks to does not load.
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import Awaitable
 from typing import Any, Final
 
 import aiohttp
@@ -27,11 +27,11 @@ WebSocket = web.WebSocketResponse[Any] | aiohttp.ClientWebSocketResponse[Any]
 
 
 class WebSocketPipe:
-    """An open WebSocket, at either end. `is_stuck`: whoever is there did not even take the last words."""
+    """An open WebSocket, at either end. `is_broken`: it was aborted."""
 
     def __init__(self, opened: WebSocket) -> None:
         self._socket = opened
-        self.is_stuck = False
+        self.is_broken = False
 
     def __repr__(self) -> str:
         return f"<WebSocketPipe {'closed' if self._socket.closed else 'open'}>"
@@ -79,23 +79,16 @@ class WebSocketPipe:
         await self.say(_END)
 
     async def close(self) -> None:
-        async with self._last_words():
-            await self._socket.close()
+        with contextlib.suppress(TimeoutError, *_FAILED):
+            async with asyncio.timeout(_LAST_WORDS):
+                await self._socket.close()
 
     async def abort(self, text: str) -> None:
-        async with self._last_words():
-            await self._socket.send_str(f"{_ERROR}{text[:_MAX_TEXT]}")
-            await self._socket.close(code=aiohttp.WSCloseCode.INTERNAL_ERROR)
-
-    @contextlib.asynccontextmanager
-    async def _last_words(self) -> AsyncIterator[None]:
-        try:
+        self.is_broken = True
+        with contextlib.suppress(TimeoutError, *_FAILED):
             async with asyncio.timeout(_LAST_WORDS):
-                yield
-        except TimeoutError:
-            self.is_stuck = True
-        except _FAILED:
-            pass
+                await self._socket.send_str(f"{_ERROR}{text[:_MAX_TEXT]}")
+                await self._socket.close(code=aiohttp.WSCloseCode.INTERNAL_ERROR)
 
 
 async def _sent(sending: Awaitable[None]) -> None:

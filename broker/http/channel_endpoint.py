@@ -4,11 +4,13 @@
 
 import asyncio
 from collections.abc import Callable
+from typing import cast
 
 from aiohttp import web
 
 from broker.core.errors import TOO_MANY
 from broker.forwards.forwards import OPENING
+from broker.forwards.pipes import reset
 from broker.forwards.websocket_pipe import MAX_MESSAGE, OPEN, WebSocketPipe
 from broker.http.guard import address, from_a_web_page
 from broker.http.link_endpoint import parting
@@ -71,8 +73,9 @@ class ChannelEndpoint:
         finally:
             task.cancel()
             self._open.discard(task)
-            if pipe.is_stuck and request.transport is not None:
-                request.transport.abort()
+            line = cast("asyncio.WriteTransport | None", request.transport)
+            if pipe.is_broken and line is not None and line.get_write_buffer_size():
+                reset(line)  # whoever is there does not read: what waits for it is kept no longer
         return opened
 
     def _refusal(self, request: web.Request) -> web.Response | None:

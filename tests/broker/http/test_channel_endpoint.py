@@ -1,6 +1,7 @@
 """The door for channels at the node's port: open to operators, and to nobody by accident."""
 
 import asyncio
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -136,17 +137,46 @@ async def test_it_needs_the_token_of_a_real_node_and_no_account_will_do(tmp_path
         await node.stop()
 
 
-async def test_whoever_takes_no_last_words_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("broker.forwards.websocket_pipe._LAST_WORDS", 0.0)
+async def test_a_client_that_reads_nothing_loses_its_line_with_its_channel(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("broker.forwards.websocket_pipe._LAST_WORDS", 0.1)
+    gone = asyncio.Event()
 
-    class Stuck:
-        async def send_str(self, text: str) -> None:
-            await asyncio.Event().wait()
+    async def pours(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while True:
+                writer.write(b"z" * 100_000)
+                await writer.drain()
+        except OSError:
+            gone.set()
 
-        close = receive = send_str
-        closed = False
+    server = await asyncio.start_server(pours, "127.0.0.1", 0)
+    to = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    forward = Forward(name="till", to=to, permit=("hq",))
+    log = AdvisoryLog(enabled=False)
+    node = Node(Site(name="hq", data=tmp_path, listener=Listener(port=0), advisory_log=log))
+    await node.start()
+    line = socket.socket()
+    try:
+        async with server, asyncio.timeout(60):
+            forwards = node.report.access.forwards
+            forwards.configure([forward])
+            line.connect(("127.0.0.1", node.port))
+            line.sendall("\r\n".join(("GET /channel/hq/till HTTP/1.1", *HERE, "", "")).encode())
+            sent = -1
+            while not sent or sent != node.core.counters["channel_bytes"]:
+                sent = node.core.counters["channel_bytes"]
+                await asyncio.sleep(0.3)
+            forwards.configure([])
+            await gone.wait()
+            while is_whole(line):
+                await asyncio.sleep(0.1)
+    finally:
+        line.close()
+        await node.stop()
 
-    pipe = WebSocketPipe(Stuck())  # type: ignore[arg-type]
-    assert not pipe.is_stuck
-    await pipe.abort("the link is broken")
-    assert pipe.is_stuck
+
+def is_whole(line: socket.socket) -> bool:
+    """Is the other end still there, or was the line reset?"""
+    return line.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) == 0
