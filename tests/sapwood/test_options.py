@@ -1,11 +1,7 @@
 """Options are checked at the call; a property test gives whatever passed to a node's own reading."""
 
 import math
-import os
-import subprocess
-import sys
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -97,37 +93,3 @@ def test_a_node_reads_whatever_passes(options: dict[str, Any]) -> None:
         return
     (read,) = decode_messages(message, 1)
     assert read.payload == b"x"
-
-
-MISSPELT = """
-from sapwood import Client, connect, sync
-from sapwood.journal import Journal
-
-async def send(client: Client, journal: Journal) -> None:
-    await client.send("queue:q", b"x", expires_in=5, headers={"a": 1}, timeout=5)
-    connect("localhost", producer="till", on_lost=print)
-    await client.send("queue:q", b"x", expire_in=5)
-    await client.publish("queue:q", b"x", priority="high")
-    await client.send_many("queue:q", [b"x"], time_out=5)
-    journal.append("queue:q", b"x", priorty=5)
-    connect("localhost", on_lots=print)
-    sync.connect("localhost", keepalive=5).send("queue:q", b"x", correlation=5)
-"""
-
-
-def test_a_type_checker_finds_misspelt_options(tmp_path: Path) -> None:
-    program = tmp_path / "program.py"
-    program.write_text(MISSPELT)
-    mypy = [sys.executable, "-m", "mypy", "--strict", "--config-file=", f"--cache-dir={tmp_path}"]
-    checked = subprocess.run(
-        [*mypy, str(program)],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=os.environ | {"MYPYPATH": str(Path(__file__).parents[2])},
-    )
-    found = [line.partition("error: ")[2] for line in checked.stdout.splitlines() if ": error: " in line]
-    wrong = ("expire_in", "priority", "time_out", "priorty", "on_lots", "keepalive", "correlation")
-    assert len(found) == len(wrong), checked.stdout + checked.stderr
-    for name in wrong:
-        assert any(f'"{name}"' in error for error in found), (name, checked.stdout)
