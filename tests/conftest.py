@@ -19,6 +19,8 @@ from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
+from broker.cli.demo import plan
+
 sys.path[:0] = [str(Path(__file__).parent / each) for each in (".", "brokers", "ocaml")]
 
 from environments import REST, TABLE, TESTS, environment_of  # noqa: E402 - found by the line above
@@ -36,6 +38,12 @@ settings.load_profile("sapwood")
 
 
 BROKERS = {"rabbitmq", "vhost", "mosquitto", "broker", "bind", "domain"}
+
+
+def pytest_configure() -> None:
+    """Each test process has ports of its own: one is free for a while before somebody listens there."""
+    process = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    plan._PORTS = plan._PORTS[process :: int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

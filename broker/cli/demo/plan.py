@@ -8,6 +8,7 @@ import csv
 import json
 import random
 import socket
+from collections import deque
 from dataclasses import asdict, dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -20,6 +21,7 @@ OFFERS: Final = 120
 _PORTS: Final = range(20_000, 32_000)
 """Below the range from which systems take the ports of outgoing connections: a restarted node finds its
 port free."""
+_GIVEN: Final[deque[int]] = deque(maxlen=1000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,15 +156,18 @@ def _parcel(
 
 
 def free_ports(count: int) -> list[int]:
-    """Different ports of 127.0.0.1 that nobody listens on at this moment."""
+    """Different ports of 127.0.0.1 that nobody listens on at this moment, and none of those given last."""
     found: list[int] = []
     for port in random.SystemRandom().sample(_PORTS, len(_PORTS)):
+        if port in _GIVEN:
+            continue
         with socket.socket() as probe:
             try:
                 probe.bind(("127.0.0.1", port))
             except OSError:
                 continue
         found.append(port)
+        _GIVEN.append(port)
         if len(found) == count:
             return found
     raise OSError(
