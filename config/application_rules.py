@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from config.contradictions import Contradiction
+from config.contradictions import Contradiction, listed_twice
 from config.fields import Path, Spelling
 from config.model import Site
 from config.permit_rules import rules_of_patterns
@@ -36,18 +36,14 @@ def has_certificates(site: Site) -> bool:
 
 
 def applications(site: Site, spell: Spelling) -> Iterator[Contradiction]:
-    names: dict[str, Path] = {}
+    yield from listed_twice("accounts", "account", (account.name for account in site.accounts))
     for i, account in enumerate(site.accounts):
-        path: Path = ("accounts", i, "name")
-        if account.name in names:
-            yield Contradiction(path, f"account {account.name!r} is listed twice", (names[account.name],))
-        names.setdefault(account.name, path)
         if not (account.password_env or account.password_file or site.account_passwords):
             message = (
                 f"account {account.name!r} has no password: write {spell('password_file')!r} or "
                 f"{spell('password_env')!r}, or a line of the file {spell('account_passwords')!r}"
             )
-            yield Contradiction(path, message, (("account_passwords",),))
+            yield Contradiction(("accounts", i, "name"), message, (("account_passwords",),))
         yield from rules_of_patterns(("accounts", i), account, ("consume", "send"))
     word = spell("applications")
     if site.applications == "open" and (has_secret(site) or has_accounts(site)):

@@ -1,6 +1,6 @@
 """What rules find: a combination that cannot be, each value being right by itself."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from config.fields import Path
@@ -14,6 +14,16 @@ class Contradiction:
     path: Path
     message: str
     related: tuple[Path, ...] = ()
+
+
+def listed_twice(section: str, what: str, names: Iterable[str]) -> Iterator[Contradiction]:
+    """`names`: of the items of a list, each of which stands there once."""
+    first: dict[str, Path] = {}
+    for i, name in enumerate(names):
+        path: Path = (section, i, "name")
+        if name in first:
+            yield Contradiction(path, f"{what} {name!r} is listed twice", (first[name],))
+        first.setdefault(name, path)
 
 
 def needless_path(path: Path, place: Address) -> Iterator[Contradiction]:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from config.contradictions import Contradiction
+from config.contradictions import Contradiction, listed_twice
 from config.fields import Path, Spelling
 from config.model import Account, Child, Permits, Site
 from sapwood.protocol.errors import PatternError
@@ -31,16 +31,11 @@ def permits(site: Site, spell: Spelling) -> Iterator[Contradiction]:
             yield Contradiction(("permits",), advice, looked_at)
     yield from rules_of_patterns(("permits",), site.permits)
     yield from _open(site)
-    names: dict[str, Path] = {}
+    yield from listed_twice("children", "child", (child.name for child in site.children))
     for i, child in enumerate(site.children):
-        path: Path = ("children", i, "name")
-        if child.name in names:
-            yield Contradiction(path, f"child {child.name!r} is listed twice", (names[child.name],))
         if child.name == site.name:
-            yield Contradiction(
-                path, f"{child.name!r} is this node: it cannot be its own child", (("name",),)
-            )
-        names.setdefault(child.name, path)
+            text = f"{child.name!r} is this node: it cannot be its own child"
+            yield Contradiction(("children", i, "name"), text, (("name",),))
         yield from rules_of_patterns(("children", i), child)
         if child.role == "leaf" and child.nodes and child.nodes != (NOTHING,):
             yield Contradiction(
