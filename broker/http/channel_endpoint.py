@@ -13,7 +13,7 @@ from broker.forwards.forwards import OPENING
 from broker.forwards.pipes import reset
 from broker.forwards.websocket_pipe import MAX_MESSAGE, OPEN, WebSocketPipe
 from broker.http.guard import address, from_a_web_page
-from broker.http.link_endpoint import parting
+from broker.http.link_endpoint import not_upgraded, parting
 from broker.http.ports import NodePort
 from broker.http.refusals import refusal
 from broker.http.settings import HttpSettings
@@ -57,8 +57,7 @@ class ChannelEndpoint:
             compress=False, max_msg_size=MAX_MESSAGE + 1, decode_text=True
         )
         if not opened.can_prepare(request):
-            text = "channels are WebSockets: `sapwood forward` opens them\n"
-            return parting(request, web.Response(status=426, text=text, headers={"Upgrade": "websocket"}))
+            return not_upgraded(request, "channels are WebSockets: `sapwood forward` opens them")
         guest = self._guests(request)
         if guest is not None:
             if not guest.may_log_in:

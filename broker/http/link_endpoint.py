@@ -76,9 +76,9 @@ async def accepted(
     )
 
 
-def not_upgraded(request: web.BaseRequest, error: CarrierBroken) -> web.Response:
+def not_upgraded(request: web.BaseRequest, why: CarrierBroken | str) -> web.Response:
     """The answer to whoever asks for a WebSocket in a way that no WebSocket follows."""
-    return parting(request, web.Response(status=426, text=f"{error}\n", headers={"Upgrade": "websocket"}))
+    return parting(request, web.Response(status=426, text=f"{why}\n", headers={"Upgrade": "websocket"}))
 
 
 def parting(request: web.BaseRequest, response: web.Response) -> web.Response:

@@ -252,9 +252,8 @@ class Subscriber:
         elif asked and self._discovery is not None:
             self._discovery.asked(asked)
         retained = received.retained and key.kind == Kind.TOPIC
-        again = received.again or self._is_read_here(key)
-        if key.kind == Kind.TOPIC:
-            again = again or self._copies.in_doubt
+        doubted = self._copies.in_doubt if key.kind == Kind.TOPIC else self._is_read_here(key)
+        again = received.again or doubted
         taken = Taken(key, message, received.qos > 0, retained, self._key(received), again, odd)
         if not self._gathered:
             asyncio.get_running_loop().call_soon(self._hand_in)
