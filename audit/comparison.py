@@ -2,6 +2,7 @@
 
 import csv
 from collections.abc import Sequence
+from functools import cache
 from importlib.resources import files
 from statistics import median
 from typing import Any, Final
@@ -57,7 +58,13 @@ def growth(tables: Tables) -> str:
     a_region = round(median(sizes)) if sizes else A_REGION
     stores = total(tables["what_if_one"], "nodes", role="leaf", scheme="tree")
     text = f"One consumer of its own at every store, in regions of {a_region:,} stores. Both axes are log."
-    return section("As the chain grows", text, charts.growth(regular.growth(a_region), stores))
+    chart = _growth_chart(a_region, stores) if charts.available() else ""
+    return section("As the chain grows", text, chart)
+
+
+@cache
+def _growth_chart(a_region: int, stores: int) -> str:
+    return charts.growth(regular.growth(a_region), stores)
 
 
 # --- the laws beside what was counted
@@ -110,9 +117,16 @@ def reference() -> str:
         "The laws, beside simulation and measurement",
         "What the what-if says of two chains, and what was counted: in the simulation, which runs the code of"
         f" real nodes, and on networks of real brokers. {len(rows)} counts. {verdict}",
-        charts.reference([_panel(rows, *shape) for shape in SHOWN]),
+        _reference_chart() if charts.available() else "",
         table(rows, columns),
     )
+
+
+@cache
+def _reference_chart() -> str:
+    """It hangs on no log: a process that writes several reports draws it once."""
+    rows = beside_the_laws()
+    return charts.reference([_panel(rows, *shape) for shape in SHOWN])
 
 
 def _panel(rows: Sequence[Row], regions: int, a_region: int, consumers: int) -> charts.Panel:

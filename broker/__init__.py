@@ -43,6 +43,7 @@
 | `store` | the node's durable store: `Store.open`, `GroupCommit` in front of it |
 | `supervisor` | keeps a link to a parent, or to another node of the mesh: dials |
 | `threads` | the threads of a node: they are there before it needs them, and each call gets its answer |
+| `trail` | the trail of changes: who changed what by the operators' operations |
 | `unread` | what waits for all readers together, and who is cut off for it |
 | `usage` | the use of routes, written beside the advisory log |
 | `watchdog` | ends the process with a last word when its loop, or the thread of its store, stands still |

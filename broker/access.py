@@ -12,7 +12,7 @@ from broker.core.errors import SwitchError
 from broker.entrance.certificates import holder
 from broker.entrance.entrance import Entrance
 from broker.entrance.passwords import PasswordError
-from broker.entrance.policy import EntrancePolicy, policy_of
+from broker.entrance.policy import EntrancePolicy, operators_of, policy_of
 from broker.forwards.forwards import Forwards
 from broker.grants import Grants
 from broker.host import Host
@@ -46,6 +46,7 @@ class Access:
         read: Callable[[], Site] | None,
     ) -> None:
         core = host.core
+        self.operators = operators_of(site)
         self._host = host
         self._site = site
         self._secrets, self.grants = secrets, grants
@@ -93,6 +94,7 @@ class Access:
             site = self._site_of(self._read())
             secrets = LinkSecrets(site, closed=self._asks_for_names)
             policy = policy_of(site)
+            operators = operators_of(site)
         except (ConfigurationError, PasswordError) as error:
             _log.warning("! the file was not read again, nothing has changed: %s", error)
             raise SwitchError(str(error)) from None
@@ -102,6 +104,7 @@ class Access:
         self._host.core.admission.configure(secrets.secret_of, secrets.secret_of_core)
         self.grants.tell(self._host.core)
         self.entrance.configure(policy)
+        self.operators.become(operators)
         self.forwards.configure(site.forwards)
         away = self._turn_away()
         self._host.wake()
@@ -124,6 +127,7 @@ class Access:
             children_secrets=read.children_secrets,
             permits=read.permits,
             forwards=read.forwards,
+            operators=read.operators,
             accounts=read.accounts,
             account_passwords=read.account_passwords,
         )

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, Final
 
-from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type
+from tenacity import RetryCallState, retry_if_exception_type
 
 from bridges.carriers.base import CarrierError
 from bridges.carriers.brokered.envelopes import Knock
@@ -24,7 +24,7 @@ from bridges.carriers.brokered.listener import Listener, answer
 from bridges.carriers.registry import broker_for
 from broker.host import Host
 from broker.link_driver import LinkDriver
-from broker.pauses import growing
+from broker.pauses import retrying
 from broker.settings import client_tls
 from config import model
 from config.credentials import link_broker_secret
@@ -100,13 +100,7 @@ class LinkBrokerListener:
     async def run(self) -> None:
         """Until cancelled."""
         while True:
-            async for attempt in AsyncRetrying(
-                wait=growing(self._site.link),
-                retry=retry_if_exception_type(SapwoodError),
-                before_sleep=self._failed,
-            ):
-                with attempt:
-                    await self._once()
+            await retrying(self._site.link, retry_if_exception_type(SapwoodError), self._failed)(self._once)
 
     async def _once(self) -> None:
         """Listen, from dialling to the end. Returns if it had listened, raises if it never did."""

@@ -76,7 +76,7 @@ class LinkDriver:
 
     async def serve(self, carrier: Carrier) -> None:
         """Run the link of a child that has connected, until it ends."""
-        link = self._host.core.accept(carrier.shown, carrier.max_packet)
+        link = self._host.core.link_maker.accept(carrier.shown, carrier.max_packet)
         await self.drive(link, carrier)
         if link.end_error is not None:
             beside = link.peer_name in self._host.core.mesh.members

@@ -36,6 +36,7 @@ from broker.intake import Admission
 from broker.link_brokers import LinkBrokerListener
 from broker.link_driver import LinkDriver
 from broker.link_secrets import LinkSecrets
+from broker.location.lan import LanAnswers
 from broker.location.registrar import Registrar, zone_of
 from broker.naming import Naming
 from broker.operator_log import OperatorLog
@@ -56,6 +57,7 @@ from broker.site.desk import desk_of
 from broker.store import Store
 from broker.store.files import RECOVERED
 from broker.store.loaded import Loaded
+from broker.trail import ChangeTrail
 from config.model import Listener, Site
 from config.write import to_yaml
 from sapwood.protocol.destinations import Destination, Kind
@@ -213,6 +215,7 @@ class Node:
             access=access,
             desk=desk,
             recent=chronicle.recent,
+            trail=ChangeTrail(site.data_directory / "trail"),
             status=self.status,
         )
         serve(self.running, OPERATIONS)
@@ -236,7 +239,7 @@ class Node:
                 listener.port,
                 tls,
                 wires.turned_away,
-                http_settings(self.site),
+                http_settings(self.site, self.running.access.operators),
                 report.room.intake,
             )
         except BaseException as error:
@@ -251,7 +254,8 @@ class Node:
     def _set_to_work(self) -> None:
         """All this runs as long as the node does."""
         report = self.report
-        works = (report.desk, report.diallers, *report.link_brokers, report.registrar)
+        lan = LanAnswers(self.site, self.core) if self.site.listener.discoverable else None
+        works = (report.desk, report.diallers, *report.link_brokers, report.registrar, lan)
         for work in (*works, report.access.registry, self._sharing, report.renewal):
             if work is not None:
                 self.driver.spawn(work.run())
@@ -282,6 +286,7 @@ class Node:
         report.chronicle.node("stop")
         _log.info("= node %s has stopped", self.site.name)
         report.chronicle.close()
+        self.running.trail.close()
         driver.store.close()
         driver.stopped.set()
 

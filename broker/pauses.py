@@ -5,8 +5,10 @@ as the others; with a fixed pause they would all come back at one moment too.
 """
 
 import random
+from collections.abc import Callable
 
-from tenacity import RetryCallState
+from tenacity import AsyncRetrying, RetryCallState
+from tenacity.retry import retry_base
 from tenacity.wait import wait_base
 
 from config.behaviour import Link
@@ -30,6 +32,7 @@ class Growing(wait_base):
         return random.uniform(pause / 2, pause)
 
 
-def growing(link: Link) -> Growing:
-    """The pauses that a site's file asks for."""
-    return Growing(link.backoff_initial, link.backoff_max)
+def retrying(link: Link, retry: retry_base, failed: Callable[[RetryCallState], None]) -> AsyncRetrying:
+    """Calls a function until it returns, with the pauses that a site's file asks for."""
+    pauses = Growing(link.backoff_initial, link.backoff_max)
+    return AsyncRetrying(wait=pauses, retry=retry, before_sleep=failed)

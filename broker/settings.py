@@ -7,10 +7,11 @@ from typing import Final
 
 from bridges.tls import TlsSettings, server_context
 from broker.core.settings import CoreSettings, MeshSettings, Overflow, QueuePolicy
+from broker.entrance.operators import Operators
 from broker.http.settings import HttpSettings
 from broker.intake import Bounds, most_files
 from broker.metrics.label_limit import Labels
-from config.credentials import mesh_secret, token
+from config.credentials import mesh_secret
 from config.model import ClientTls, DestinationPolicy, Listener, Site
 from config.schemes import DIRECT
 from sapwood.protocol.bundles import Scope
@@ -104,11 +105,10 @@ def link_settings(site: Site) -> LinkSettings:
     )
 
 
-def http_settings(site: Site) -> HttpSettings:
-    """What the HTTP side needs. Raises `ConfigurationError` if a secret cannot be read."""
-    admin = token(site)
+def http_settings(site: Site, operators: Operators) -> HttpSettings:
+    """What the HTTP side needs."""
     return HttpSettings(
-        token=admin.reveal() if admin else "",
+        operators=operators,
         children=site.role != "leaf",
         certificates=site.listener.tls.client_ca is not None,
         max_frame=site.limits.max_frame,

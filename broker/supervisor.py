@@ -13,7 +13,7 @@ import logging
 import random
 from typing import Protocol
 
-from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type
+from tenacity import RetryCallState, retry_if_exception_type
 
 from bridges.carriers.base import Carrier, CarrierError
 from bridges.carriers.brokered import carrier as brokered
@@ -21,7 +21,7 @@ from bridges.carriers.brokered.line import BrokerAccess
 from bridges.carriers.registry import broker_for, connect
 from broker.host import Host
 from broker.location.ways import Way, ways_of
-from broker.pauses import growing
+from broker.pauses import retrying
 from broker.settings import client_tls
 from config.credentials import connector_password
 from config.model import ClientTls, Site, TreeConnector
@@ -106,13 +106,7 @@ class Supervisor:
     async def run(self) -> None:
         """Until cancelled, or until the node has left its tree."""
         while not self._diallers.leaving:
-            async for attempt in AsyncRetrying(
-                wait=growing(self._site.link),
-                retry=retry_if_exception_type(SapwoodError),
-                before_sleep=self._failed,
-            ):
-                with attempt:
-                    await self._once()
+            await retrying(self._site.link, retry_if_exception_type(SapwoodError), self._failed)(self._once)
 
     async def _once(self) -> None:
         """One link, from dialling to its end. Returns if it was up, or not wanted; raises if it never was."""
@@ -123,7 +117,9 @@ class Supervisor:
         uri = self.uri = way.uri
         self._local = way.local
         carrier = await self._connect(way)
-        link = self._link = self._host.core.dial(carrier.max_packet, self._name or way.name, self.relation)
+        link = self._link = self._host.core.link_maker.dial(
+            carrier.max_packet, self._name or way.name, self.relation
+        )
         following = self._host.spawn(self._follow(way, link)) if self.ways.follows(way) else None
         watching = self._diallers.begun(link)
         try:

@@ -24,6 +24,7 @@
 | `mesh` | the mesh that a node is in: two or three roots that are one, or two or three branches |
 | `mesh_rules` | combinations in a mesh that cannot be |
 | `model` | the one model of a site's file |
+| `operators` | who looks at a node and administrates it, by a token and with a role |
 | `permit_rules` | children and their permits that cannot be |
 | `reference` | the commented reference files: every setting with its default, meaning and unit |
 | `rules` | combinations that cannot be, each value being right by itself |

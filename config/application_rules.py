@@ -37,6 +37,7 @@ def has_certificates(site: Site) -> bool:
 
 def applications(site: Site, spell: Spelling) -> Iterator[Contradiction]:
     yield from listed_twice("accounts", "account", (account.name for account in site.accounts))
+    yield from listed_twice("operators", "operator", (operator.name for operator in site.operators))
     for i, account in enumerate(site.accounts):
         if not (account.password_env or account.password_file or site.account_passwords):
             message = (

@@ -32,6 +32,7 @@ from config.enrolment import Enrolment
 from config.fields import part, parts, section, value, values
 from config.kinds import Choice, Whole
 from config.mesh import Core, Mesh
+from config.operators import Operator
 from config.schemes import BROKERED, CARRIERS, DIRECT, LOOKED_UP, either, listed, listed_tls
 from config.site_brokers import SiteBroker, SiteRule
 from config.strategies import STRATEGY
@@ -39,13 +40,14 @@ from config.tls import ClientTls, ServerTls
 from config.uris import (
     ANNOUNCED_URI,
     HOST,
+    LAN,
     LINK_BROKER_URI,
     LINK_URI,
     LOCAL_ADDRESS,
     NAME_SERVER,
     is_loopback,
 )
-from config.values import FLAG, NAME, NODETYPE, PATH, TIME, USER, VARIABLE
+from config.values import FLAG, NAME, NETWORK, NODETYPE, PATH, TIME, USER, VARIABLE
 
 __all__ = [
     "Account",
@@ -110,6 +112,13 @@ class TreeConnector:
         default=(),
         example=("wss://hq-backup.example.com:7600/link", "srv://hq.example.com"),
     )
+    discover: str | None = value(
+        NETWORK,
+        f"lan: a parent is also asked for by multicast on the same network, behind `uri` and `uris`, as with "
+        f"`uri` {LAN}; it must prove itself, so `secret_env`, `secret_file` or `tls` is required",
+        default=None,
+        aside=True,
+    )
     strategy: str = value(
         STRATEGY,
         "which way is taken of several: the first that works; any; where a connection is made soonest; each "
@@ -171,7 +180,7 @@ class TreeConnector:
     @property
     def ways(self) -> tuple[str, ...]:
         """All URIs of the parent, in the order in which to try them."""
-        return (self.uri, *self.uris)
+        return tuple(dict.fromkeys((self.uri, *self.uris, *((LAN,) if self.discover else ()))))
 
 
 @section
@@ -231,6 +240,12 @@ class Listener:
     allow_anonymous: bool = value(
         FLAG,
         "whether children without a secret are accepted from other machines; from this machine they are",
+        default=False,
+    )
+    discoverable: bool = value(
+        FLAG,
+        "whether this node answers those who ask by multicast on the same network for a parent (branch and "
+        "root only; needs the extra dns)",
         default=False,
     )
     link_brokers: tuple[LinkBroker, ...] = parts(
@@ -323,6 +338,13 @@ class Site:
     )
     accounts: tuple[Account, ...] = parts(
         Account, "the applications that log in by name and password", item="account", default=()
+    )
+    operators: tuple[Operator, ...] = parts(
+        Operator,
+        "people and programs that look at this node and administrate it, each with a token and a role; where "
+        "any is named, each request needs a token",
+        item="operator",
+        default=(),
     )
     permits: Permits = part("what children may consume and send", default=Permits())
     forwards: tuple[Forward, ...] = parts(

@@ -16,7 +16,7 @@ from config.mesh_rules import mesh
 from config.model import ClientTls, ServerTls, Site
 from config.permit_rules import permits
 from config.schemes import DIRECT, LOOKED_UP
-from config.uris import DOMAIN, EMBEDDED, Address, address, is_address
+from config.uris import DOMAIN, EMBEDDED, LAN, Address, address, is_address
 from sapwood.protocol.names import is_incarnation
 
 _LONGEST_PATH = 200
@@ -49,6 +49,7 @@ def contradictions(site: Site, spelling: Spelling) -> list[Contradiction]:
         _way_through_broker,
         _link_brokers,
         _name_servers,
+        _lan,
         _registration,
         _times,
         _sizes,
@@ -314,6 +315,23 @@ def _name_servers(site: Site, spell: Spelling) -> Iterator[Contradiction]:
             path: Path = ("tree_connectors", i)
             message = f"{spell('name_servers')!r} has no use without srv://: leave it out"
             yield Contradiction((*path, "name_servers"), message, ((*path, "uri"), (*path, "uris")))
+
+
+def _lan(site: Site, spell: Spelling) -> Iterator[Contradiction]:
+    """Whoever answers by multicast may be anybody: it has to prove itself."""
+    for i, connector in enumerate(site.tree_connectors):
+        path: Path = ("tree_connectors", i)
+        proves = connector.secret_env or connector.secret_file or connector.tls != ClientTls()
+        if LAN in connector.ways and not proves:
+            message = (
+                f"anybody on the same network can answer: {spell('secret_env')!r} or "
+                f"{spell('secret_file')!r} beside it lets the parent prove its name"
+            )
+            where = (*path, "discover") if connector.discover else (*path, "uri")
+            yield Contradiction(where, message, ((*path, "secret_env"), (*path, "secret_file")))
+    if site.listener.discoverable and site.role == "leaf":
+        advice = f"a leaf has no children: leave this out, or write {spell('nodetype')} branch"
+        yield Contradiction(("listener", "discoverable"), advice, (("tree_connectors", 0, "nodetype"),))
 
 
 def _registration(site: Site, spell: Spelling) -> Iterator[Contradiction]:

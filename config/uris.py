@@ -90,6 +90,8 @@ LINK_URI: Final = Uri(
     hints={"tcp:": _USE_LINK, "ssl:": _USE_LINK, "tls:": _USE_LINK, "http:": _USE_LINK, "https:": _USE_LINK},
 )
 ANNOUNCED_URI: Final = Uri(_A_LINK, _LINK, hints=LINK_URI.hints)
+LAN: Final = f"{LOOKED_UP}://local"
+"""Looked up by multicast on the same network, as all names below `local` are (RFC 6762)."""
 LOOKED_UP_URI: Final = Uri(f"a URI such as {LOOKED_UP}://hq.example.com", _SRV)
 BROKER_URI: Final = Uri(
     f"'{EMBEDDED}' or a URI such as mqtt://localhost:1883 ({listed(SITE_BROKERS)})",

@@ -33,6 +33,7 @@ EXCHANGE: Final = Text(
 NODETYPE: Final = Choice(
     ("leaf", "branch"), {"root": "a root has no tree connector: leave the connector out"}
 )
+NETWORK: Final = Choice(("lan",))
 KEY_NAME: Final = Text(
     "the name of a TSIG key, such as sapwood-uk", r"[A-Za-z0-9_\-]{1,63}(\.[A-Za-z0-9_\-]{1,63}){0,3}"
 )

@@ -7,7 +7,7 @@ sites: there time passes by itself.
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 from broker.core.settings import CoreSettings
 from simulation.clients import Producer, SimulatedClient, SimulatedConsumer
@@ -45,6 +45,14 @@ class Forest:
         site = self.sites[name] = self.site_type(self, name, parent, role, settings, links, **given)
         site.boot()
         return site
+
+    def grow(self, *places: tuple[str, ...], seconds: float = 0.0) -> Self:
+        """Sites that are linked and at rest. Each place: name, parent, role."""
+        for place in places:
+            self.add(*place)
+        self.dial_all()
+        self.settle(seconds)
+        return self
 
     def add_mesh(self, *names: str, parent: str = "") -> None:
         """Roots, or branches below `parent`, that are one; the file of each names all others."""

@@ -13,6 +13,7 @@ from sapwood.protocol.destinations import Destination, Kind, domain
 from sapwood.protocol.names import LOCAL
 from simulation.site import Site
 from treeconnector.advertiser import ADVISE_DOWN, Advertiser
+from treeconnector.interest_keys import destination_of
 
 Routes = dict[str, set[tuple[Destination, str]]]
 
@@ -43,16 +44,26 @@ def check_routes(sites: Sequence[Site]) -> None:
 
 
 def check_interest(sites: Sequence[Site]) -> None:
-    """Raise `AssertionError` unless each node that asks for topics knows which are wanted off its way."""
+    """Raise `AssertionError` unless each node that asks for topics or queues knows which are wanted off its
+    way.
+    """
     by_name = {site.name: site for site in sites}
     for site in sites:
         below = {other.name for other in sites if site in _ways_up(other, by_name)}
-        for topic, question in site.core.upward.questions.items():
-            readers = {other.name for other in sites if other.core.table.match(topic).local}
+        for key, question in site.core.upward.questions.items():
+            asked = destination_of(key)
+            readers = {other.name for other in sites if _reads(other, asked)}
             expected = bool(readers - below)
             assert question.answer is expected, (
-                f"{site.name} was told {question.answer} of {topic}, which {sorted(readers)} want"
+                f"{site.name} was told {question.answer} of {asked}, which {sorted(readers)} want"
             )
+
+
+def _reads(site: Site, asked: Destination) -> bool:
+    table = site.core.table
+    if asked.kind == Kind.TOPIC:
+        return bool(table.match(asked.name).local)
+    return table.route(asked, LOCAL) is not None
 
 
 def _ways_up(site: Site, by_name: dict[str, Site]) -> list[Site]:

@@ -100,9 +100,9 @@ class Machine(Site):
         """Connect with a parent, or with another node of the mesh: (own end, the other's). The connection is
         as good as the line of the machine that makes it.
         """
-        link = self.core.dial(name=other.name, relation=relation)
+        link = self.core.link_maker.dial(name=other.name, relation=relation)
         lower = End(self, link, self.line, number, relation)
-        upper = End(other, other.core.accept(), self.line, number, relation)
+        upper = End(other, other.core.link_maker.accept(), self.line, number, relation)
         lower.peer, upper.peer = upper, lower
         return lower, upper
 

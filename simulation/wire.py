@@ -26,7 +26,10 @@ class Wire:
     def __init__(self, child: Site, parent: Site, *, mesh: bool = False) -> None:
         self.child, self.parent = child, parent
         relation = Relation.MESH if mesh else Relation.PARENT
-        dialled, accepted = child.core.dial(name=parent.name, relation=relation), parent.core.accept()
+        dialled, accepted = (
+            child.core.link_maker.dial(name=parent.name, relation=relation),
+            parent.core.link_maker.accept(),
+        )
         self.up = Way(dialled, accepted, deque())
         self.down = Way(accepted, dialled, deque())
 

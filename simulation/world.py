@@ -173,7 +173,7 @@ class World:
         if machine.running:
             core = machine.core
             core.advance(machine.now)
-            core.switch.consumer_changed(op, parse(destination), _AT_THE_BROKER)
+            core.switch.interest.changed(op, parse(destination), _AT_THE_BROKER)
 
     # --- turns
 

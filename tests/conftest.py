@@ -11,8 +11,9 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -37,6 +38,7 @@ settings.register_profile("soak", settings.get_profile("sapwood"), derandomize=F
 settings.load_profile("sapwood")
 
 
+PURE = ("treeconnector", "broker.core")
 BROKERS = {"rabbitmq", "vhost", "mosquitto", "broker", "bind", "domain"}
 
 
@@ -48,6 +50,7 @@ def pytest_configure() -> None:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--environment", choices=list(TABLE), help="only that row of environments.py")
+    parser.addoption("--compiled", action="store_true", help="the pure houses are to be compiled")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -81,6 +84,31 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     ]
     if astray:
         raise pytest.UsageError(f"these start a broker: name their files in environments.py: {astray}")
+
+
+@pytest.fixture
+def monkeypatch(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """Replaces nothing in a compiled module, which uses its own: such a test is for the plain wheel."""
+    replace = monkeypatch.setattr
+
+    def setattr(target: object, *arguments: Any, **options: Any) -> None:
+        module = _module_of(target)
+        if module.startswith(PURE) and str(sys.modules[module].__file__).endswith(tuple(EXTENSION_SUFFIXES)):
+            pytest.skip(f"{module} is compiled: nothing in it can be replaced")
+        replace(target, *arguments, **options)
+
+    monkeypatch.setattr = setattr  # type: ignore[method-assign]
+    return monkeypatch
+
+
+def _module_of(target: object) -> str:
+    """The module that a target of `setattr` is in: itself, or where its class is, or named by a text."""
+    name = (
+        target if isinstance(target, str) else getattr(target, "__module__", getattr(target, "__name__", ""))
+    )
+    while name not in sys.modules and name:
+        name = name.rpartition(".")[0]
+    return str(name)
 
 
 @pytest.fixture(autouse=True)

@@ -65,6 +65,7 @@ TABLE: Final[dict[str, tuple[str, ...]]] = {
         "interfaces",
         "sapwood/protocol",
         "simulation",
+        "test_compiled.py",
         "treeconnector",
     ),
 }

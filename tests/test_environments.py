@@ -30,6 +30,17 @@ def test_each_environment_knows_where_the_checkout_has_the_client() -> None:
     assert all("CHECKOUT = {tox_root}" in each for each in own)
 
 
+def test_all_raw_children_attack_in_the_environment_for_that() -> None:
+    said = TOX["testenv:hostile"]["commands"]
+    raw = [
+        path
+        for path in TESTS.joinpath("network").glob("test_*.py")
+        if any(f"from {program} import" in path.read_text("utf-8") for program in ("hostile", "thieves"))
+    ]
+    assert len(raw) > 5
+    assert [path.name for path in raw if path.name not in said] == []
+
+
 @pytest.mark.parametrize(("name", "path"), [(name, path) for name, paths in TABLE.items() for path in paths])
 def test_each_path_is_there_and_has_tests(name: str, path: str) -> None:
     place = TESTS / path

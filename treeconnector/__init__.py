@@ -12,6 +12,7 @@
 | `hellos` | what a hello may say, and whether two hellos fit together |
 | `identity` | who a node is, durably and for one start, and how bundles and messages are named |
 | `incoming` | what one end of a link has received: numbers, window, pieces, snapshot |
+| `interest_keys` | how questions for interest name topics and queues |
 | `interests` | what consumers on this node want: the law behind the `LOCAL` routes |
 | `link` | a link between a child, which dials, and its parent, which accepts |
 | `link_events` | what a link tells its node |

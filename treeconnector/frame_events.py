@@ -13,9 +13,9 @@ from treeconnector import link_events as events
 from treeconnector.frames import Member
 from treeconnector.identity import BUNDLE_ID_BYTES
 from treeconnector.incoming import Incoming, declined_keys, destination_text
+from treeconnector.interest_keys import check_key
 from treeconnector.link_events import Event
 from treeconnector.link_settings import checked_name, clean
-from treeconnector.patterns import check_topic
 from treeconnector.streams import Streams
 
 MAX_AUTHORITIES: Final = 24 * 1024
@@ -71,8 +71,8 @@ def _topics(*several: list[str]) -> None:
     try:
         for topics in several:
             for topic in topics:
-                check_topic(topic)
-    except PatternError as error:
+                check_key(topic)
+    except (PatternError, InvalidName) as error:
         raise FrameError(f"interest in what is no topic: {error}") from None
 
 

@@ -10,15 +10,12 @@ advice goes into a list of its own at the end of `Advise`. Everything else that 
 Surprise: msgspec lets `UnicodeDecodeError` and `RecursionError` through, so `UNREADABLE` names them.
 """
 
-from collections.abc import Iterator
 from typing import Annotated, Final, NamedTuple
 
 import msgspec
 from msgspec import Meta
 
-from sapwood.protocol.bundles import UNREADABLE
 from sapwood.protocol.destinations import Destination, Kind
-from sapwood.protocol.packets import packets
 
 VERSION: Final = 1
 OLDEST_VERSION: Final = 1
@@ -27,11 +24,11 @@ DEFAULT_MAX_FRAME: Final = 64 * 1024
 MAX_ADVICES_IN_FRAME: Final = 500
 MAX_GIVEN_IN_FRAME: Final = 500
 MAX_TOPICS_IN_FRAME: Final = 500
-MOMENT: Final = 16 * 1024
 INTEREST: Final = "interest"
 """In `Hello.knows`: `AskInterest` and `TellInterest` are understood."""
-KNOWN: Final = (INTEREST,)
-_MOST_IN_PIECE: Final = 1000
+QUEUE_INTEREST: Final = "queue-interest"
+"""The same, and about queues too (`interest_keys`)."""
+KNOWN: Final = (INTEREST, QUEUE_INTEREST)
 
 
 class Advice(NamedTuple):
@@ -311,8 +308,8 @@ class Given(Frame, frozen=True, tag=92):
 
 
 class AskInterest(Frame, frozen=True, tag=93):
-    """Sent up, optional: does anybody off the sender's way want these `topics`? The answer is told, and each
-    change of it, until a topic is among `ended` or the link ends.
+    """Sent up, optional: does anybody off the sender's way want these `topics`, or queues (`interest_keys`)?
+    The answer is told, and each change of it, until one is among `ended` or the link ends.
     """
 
     topics: list[str]
@@ -440,20 +437,3 @@ raw_decoder = msgspec.msgpack.Decoder(list[msgspec.Raw])
 
 def encode(frame: Frame) -> bytes:
     return _encoder.encode(frame)
-
-
-def pieces(data: bytes) -> Iterator[bytes]:
-    """The same frames in the same order as packets that are read in a moment each, were `data` made of very
-    many small ones: a millisecond is for frames to be read, not a second. Each is made when it is asked for.
-    """
-    if len(data) <= MOMENT or data[0] & 0xF0 == 0x90:
-        yield data
-        return
-    try:
-        items = raw_decoder.decode(data)
-    except UNREADABLE:
-        yield data
-        return
-    for start in range(0, len(items), _MOST_IN_PIECE):
-        some = items[start : start + _MOST_IN_PIECE]
-        yield from packets([bytes(item) for item in some], MOMENT)

@@ -3,15 +3,14 @@
 Law: the first consumer of a key puts its `LOCAL` route into the table, the last one takes it out.
 
 After a start, nobody has come back yet. The keys that were on disk are *recovering*: their routes stand,
-so that a restart never sweeps the tree, until a consumer of that key comes, or their source says that its
-list is complete (`confirm_all`), or `reattach_time` is over (`expire`).
+so that a restart never sweeps the tree, until a consumer of that key comes, or `reattach_time` is over
+(`expire`).
 
 Adding a consumer that is there, or removing one that is not, changes nothing: site brokers report some
 events twice. Every method says which keys changed, so that the caller can keep them on disk.
 """
 
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from sapwood.protocol.destinations import Destination
 from sapwood.protocol.names import LOCAL
@@ -20,11 +19,6 @@ from treeconnector.routes import Route, RoutingTable
 REATTACH_TIME = 60.0
 RECOVERING = "recovering"
 NOT_REATTACHED = "not-reattached"
-
-
-class _Recovering(NamedTuple):
-    source: str
-    until: float
 
 
 class Interests:
@@ -39,7 +33,7 @@ class Interests:
         self._reattach_time = reattach_time
         self.changed_at = 0.0
         self._consumers: dict[Destination, str | set[str]] = {}
-        self._recovering: dict[Destination, _Recovering] = {}
+        self._recovering: dict[Destination, float] = {}
 
     def __repr__(self) -> str:
         return f"<Interests of {self._node} keys={len(self._consumers)} recovering={len(self._recovering)}>"
@@ -69,7 +63,7 @@ class Interests:
             found.add(consumer_id)
         elif found != consumer_id:
             self._consumers[key] = {found, consumer_id}
-        if self._recovering.pop(key, None) or found is not None:
+        if self._recovering.pop(key, None) is not None or found is not None:
             return None
         route = Route(key, LOCAL, True, self._node, cause)
         self._table.put(route)
@@ -89,36 +83,27 @@ class Interests:
         del self._consumers[key]
         return self._end(key, cause)
 
-    def recover(self, keys: Iterable[Destination], now: float, source: str = "") -> None:
-        """At a start: put back what was wanted before. `source`: who will confirm these keys, or not."""
-        waiting = _Recovering(source, now + self._reattach_time)
+    def recover(self, keys: Iterable[Destination], now: float) -> None:
+        """At a start: put back what was wanted before."""
         for key in keys:
             if key not in self:
-                self._recovering[key] = waiting
+                self._recovering[key] = now + self._reattach_time
                 self._table.put(Route(key, LOCAL, True, self._node, RECOVERING))
-
-    def confirm_all(self, source: str = "") -> list[Destination]:
-        """A source's list is complete: give up its keys for which nobody came, and return them."""
-        return self._give_up([key for key, waiting in self._recovering.items() if waiting.source == source])
 
     def expire(self, now: float) -> list[Destination]:
         """Give up the keys whose `reattach_time` is over. Returns those that have gone."""
         deadline = self.next_deadline()
         if deadline is None or deadline > now:
             return []
-        return self._give_up([key for key, waiting in self._recovering.items() if waiting.until <= now])
+        over = [key for key, until in self._recovering.items() if until <= now]
+        for key in over:
+            del self._recovering[key]
+            self._end(key, NOT_REATTACHED)
+        return over
 
     def next_deadline(self) -> float | None:
         """When `expire` has something to do. The first key recovered is the first to expire."""
-        for waiting in self._recovering.values():
-            return waiting.until
-        return None
-
-    def _give_up(self, keys: list[Destination]) -> list[Destination]:
-        for key in keys:
-            del self._recovering[key]
-            self._end(key, NOT_REATTACHED)
-        return keys
+        return next(iter(self._recovering.values()), None)
 
     def _end(self, key: Destination, cause: str) -> bool:
         return self._table.drop(key, LOCAL, cause, self._node) is not None

@@ -7,7 +7,9 @@ import msgspec
 
 from sapwood.protocol import bundles
 from sapwood.protocol.errors import FrameError, LinkRefused, LocalError, Refusal, RemoteError, SequenceError
+from sapwood.protocol.packets import MOMENT
 from sapwood.protocol.packets import packet as joined_packet
+from sapwood.protocol.packets import pieces as pieces_of
 from treeconnector import frames, hellos
 from treeconnector.frame_events import event_of
 from treeconnector.frames import Frame, Hello, Member
@@ -149,9 +151,9 @@ class LinkMachine:
 
     def pieces(self, packet: bytes) -> Iterable[bytes]:
         """A packet as what may be received one after the other in its place, each of it in a moment."""
-        if len(packet) <= frames.MOMENT or len(packet) > self._limit:
+        if len(packet) <= MOMENT or len(packet) > self._limit:
             return (packet,)  # small; or too large, which `receive` says
-        return frames.pieces(packet)
+        return pieces_of(packet)
 
     def receive(self, packet: bytes, now: float) -> list[Event]:
         """Take one packet from the carrier. Never raises: what is wrong with it ends the link."""

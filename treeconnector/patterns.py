@@ -83,11 +83,6 @@ def has_wildcard(pattern: str) -> bool:
     return ONE in pattern or MANY in pattern
 
 
-def fits_mqtt(pattern: str) -> bool:
-    """Whether MQTT can spell a canonical pattern without widening it."""
-    return MANY not in pattern[:-1]
-
-
 def from_mqtt(text: str) -> str:
     """Read a filter as an MQTT client wrote it. Raises `PatternError` if it is none."""
     check_pattern(text)
@@ -97,7 +92,7 @@ def from_mqtt(text: str) -> str:
 
 
 def to_mqtt(pattern: str) -> str:
-    """Spell a canonical pattern for MQTT, widened where MQTT cannot spell it (see `fits_mqtt`)."""
+    """Spell a canonical pattern for MQTT, widened where MQTT cannot spell it: `#` ends its filters."""
     place = pattern.find(MANY)
     return pattern if place < 0 else pattern[: place + 1]
 
@@ -105,11 +100,6 @@ def to_mqtt(pattern: str) -> str:
 def topic_from_mqtt(text: str) -> str:
     """Read a topic name as an MQTT client wrote it. Raises `PatternError` if it is none."""
     return check_topic(text)
-
-
-def topic_to_mqtt(topic: str) -> str:
-    """Spell a canonical topic name for MQTT."""
-    return topic
 
 
 def name_from_mqtt(text: str) -> str:

@@ -15,8 +15,6 @@ class Leaf:
     name: ClassVar[str] = "leaf"
     has_parent: ClassVar[bool] = True
     accepts_children: ClassVar[bool] = False
-    advises_up: ClassVar[bool] = True
-    advises_down: ClassVar[bool] = False
 
     def __repr__(self) -> str:
         return "Leaf()"
@@ -28,8 +26,6 @@ class Branch:
     name: ClassVar[str] = "branch"
     has_parent: ClassVar[bool] = True
     accepts_children: ClassVar[bool] = True
-    advises_up: ClassVar[bool] = True
-    advises_down: ClassVar[bool] = True
 
     def __repr__(self) -> str:
         return "Branch()"
@@ -41,8 +37,6 @@ class Root:
     name: ClassVar[str] = "root"
     has_parent: ClassVar[bool] = False
     accepts_children: ClassVar[bool] = True
-    advises_up: ClassVar[bool] = False
-    advises_down: ClassVar[bool] = True
 
     def __repr__(self) -> str:
         return "Root()"

@@ -55,7 +55,7 @@ class AmqpBroker(Broker):
         queues = self._queues
         line = _AmqpLine(self.uri, f"sapwood link of {child}", child, queues.exchange, queues.up(child), ear)
         queue = queues.down_queue(child, half)
-        await line.open(self._access, queue, "", "")
+        await line.open(self._access, queue, "")
         line.publish(queues.exchange, queues.knock(child), knock)
         return line
 
@@ -68,9 +68,9 @@ class AmqpBroker(Broker):
 
     async def listen(self, ear: Ear) -> BrokerLine:
         queues = self._queues
-        line = _AmqpLine(self.uri, "sapwood knocks", "", "", "", ear)
+        line = _AmqpLine(self.uri, "sapwood knocks", "", queues.exchange, queues.parents, ear)
         queue = queues.knocks_queue(secrets.token_hex(_MARK_BYTES))
-        await line.open(self._access, queue, queues.exchange, queues.knocks)
+        await line.open(self._access, queue, queues.exchange, queues.knocks, queues.parents)
         return line
 
 
@@ -105,10 +105,10 @@ class _AmqpLine(BrokerLine):
 
     # --- opening
 
-    async def open(self, access: BrokerAccess, queue: str, exchange: str, key: str) -> None:
+    async def open(self, access: BrokerAccess, queue: str, exchange: str, *keys: str) -> None:
         """Declare the queue that we hear on, and bind it to the tree's exchange if one is named."""
         try:
-            await self._open(access, queue, exchange, key)
+            await self._open(access, queue, exchange, *keys)
         except AmqpError as error:
             await self.close()
             raise CarrierBroken(self._explained(str(error))) from None
@@ -116,7 +116,7 @@ class _AmqpLine(BrokerLine):
             await self.close()
             raise
 
-    async def _open(self, access: BrokerAccess, queue: str, exchange: str, key: str) -> None:
+    async def _open(self, access: BrokerAccess, queue: str, exchange: str, *keys: str) -> None:
         connection = self._connection = await Connection.open(_server(access, self._uri, self._name))
         channel = self._channel = await connection.channel(confirms=True)
         channel.on_confirm = self._was_confirmed
@@ -124,7 +124,8 @@ class _AmqpLine(BrokerLine):
         await channel.declare(queue, exclusive=True, auto_delete=True, arguments=_QUEUE)
         if exchange:
             await channel.declare_exchange(exchange, "topic", auto_delete=True)
-            await channel.bind(queue, exchange, key)
+            for key in keys:
+                await channel.bind(queue, exchange, key)
         await channel.prefetch(2 * MAX_ENVELOPES)
         channel.on_cancelled = lambda _consumer: self._end("the broker has deleted our queue")
         await channel.consume(queue, self._was_told, exclusive=True)

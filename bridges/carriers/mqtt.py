@@ -4,9 +4,11 @@ MQTT 5, clean start, session expiry 0, QoS 1, no retained messages: nothing outl
 at once when a publication reached nobody, and says `Gone` (a will) for a side that it has lost.
 """
 
+import contextlib
 import secrets
 from typing import Final
 
+from bridges.carriers.base import CarrierError
 from bridges.carriers.brokered.envelopes import OVERHEAD
 from bridges.carriers.brokered.line import Broker, BrokerAccess, BrokerLine, Ear
 from bridges.carriers.brokered.names import Topics
@@ -44,8 +46,12 @@ class MqttBroker(Broker):
 
     async def listen(self, ear: Ear) -> BrokerLine:
         client_id = f"sapwood-knocks-{secrets.token_hex(_MARK_BYTES)}"
-        line = _MqttLine(self._access, self.uri, client_id, self._topics, "", ear)
-        await line.open(self._topics.knocks, b"", self._max_packet)
+        topics = self._topics
+        line = _MqttLine(self._access, self.uri, client_id, topics, topics.parents, ear)
+        await line.open(topics.knocks, b"", self._max_packet)
+        line.paho.ends_when_refused = False
+        with contextlib.suppress(CarrierError):
+            await line.paho.subscribe(topics.parents)
         return line
 
 

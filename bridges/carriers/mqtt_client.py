@@ -42,6 +42,7 @@ class LinkClient:
     """One MQTT 5 connection. `on_message(topic, payload)`, `on_lost(error)`: called on the loop.
 
     `receive_at_most`: bytes of a packet that the broker may send us. `will`: topic and payload.
+    `ends_when_refused`: also when nobody hears what we publish; else that is nothing.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class LinkClient:
         will: tuple[str, bytes] | None = None,
     ) -> None:
         self.max_packet = MAX_PACKET
+        self.ends_when_refused = True
         self._access = access
         self._uri = uri
         self._on_message = on_message
@@ -195,10 +197,14 @@ class LinkClient:
         self._publish_waiting()
         if not self._unconfirmed:
             self._settled.set()
-        if reason.value == _NOBODY:
+        if reason.value == _NOBODY and self.ends_when_refused:
             self._end(CarrierBroken(f"the broker at {self._uri} is there, but no node listens behind it"))
 
     def _was_refused(self, code: int) -> None:
+        if not self.ends_when_refused:
+            self._unconfirmed.clear()
+            self._settled.set()
+            return
         match code:
             case 0x87:
                 text = f"does not let {self._who} publish to its topic (Not authorized): {_SEE_PERMISSIONS}"

@@ -5,6 +5,7 @@
 | `records` | what the records of one way say, and in which order to try several. Pure |
 | `leases` | which of them nobody keeps any more. Pure; the clock is the caller's |
 | `lookup` | asks DNS for them (dnspython) |
+| `multicast` | asks the same network, and answers there (dnspython) |
 | `zone` | reads and changes them at the zone's own server, by RFC 2136 with TSIG (dnspython) |
 | `errors` | the errors of DNS |
 

@@ -25,7 +25,6 @@ SERVICE: Final = "_sapwood._tcp"
 MOST: Final = 32
 MOST_TEXTS: Final = 128
 MOST_NOTES: Final = 12
-LONGEST_STRING: Final = 255
 _LONGEST_TEXT: Final = 2048
 _LONGEST_LEASE: Final = 30 * 86_400
 _HEX: Final = frozenset("0123456789abcdef")
@@ -152,9 +151,21 @@ def places(services: Iterable[Service], texts: Iterable[Sequence[bytes]], notes:
 
 
 def _place(service: Service, said: Mapping[str, str]) -> NamedParent:
-    host = HOST.parse(service.host)
-    if is_address(host):
+    if is_address(HOST.parse(service.host)):
         raise Fault("an SRV record names a host, never an IP address")
+    return _named(service, said)
+
+
+def place_of(said: Mapping[str, str]) -> NamedParent:
+    """The way that a TXT record names by itself, `target` included. Raises `Fault`."""
+    host, _, port = said.get("target", "").rpartition(":")
+    if not (port.isdecimal() and len(port) <= 5):
+        raise Fault(f"a target {shown(said.get('target', ''))!r}: expected HOST:PORT")
+    return _named(Service(0, 0, int(port), host), said)
+
+
+def _named(service: Service, said: Mapping[str, str]) -> NamedParent:
+    host = HOST.parse(service.host)
     carrier = said.get("carrier", DIRECT.tls_scheme)
     path = said.get("path", DIRECT.path if carrier in DIRECT.schemes else "")
     tree, node = said.get("tree", ""), said.get("node", "")

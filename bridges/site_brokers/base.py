@@ -16,12 +16,14 @@ Errors:
         SiteBrokerRefused      another node holds this broker, a wrong password: trying again is no use
 """
 
+import asyncio
 import logging
 import ssl
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from config.site_brokers import SiteBroker
 from sapwood.protocol.destinations import Destination
@@ -40,11 +42,13 @@ __all__ = [
     "SiteBrokerError",
     "SiteBrokerRefused",
     "Taken",
+    "in_parts",
     "unanswerable",
 ]
 
-
 _log = logging.getLogger("sapwood.site")
+_PART: Final = 1000
+Item = TypeVar("Item")
 
 
 class SiteBrokerError(SapwoodError):
@@ -69,6 +73,15 @@ class Finding(NamedTuple):
     fatal: bool
     text: str
     lines: tuple[str, ...] = ()
+
+
+async def in_parts(items: Iterable[Item]) -> AsyncIterator[list[Item]]:
+    """All of them, so many at once that others have their turns between."""
+    rest = iter(items)
+    while part := list(islice(rest, _PART)):
+        yield part
+        if len(part) == _PART:
+            await asyncio.sleep(0)
 
 
 class NotTaken:

@@ -17,6 +17,7 @@ in bytes.
 | `advisories` | what was heard of consumers and links lately |
 | `permits`, `invitations` | what children may do, and who may become one |
 | `stateless` | applications without a session: publish, receive, acknowledge |
+| `trail` | who changed what by these operations |
 | `trace`, `follow`, `live` | what happened to messages, and what happens now |
 
 | module | what they stand on |

@@ -99,7 +99,7 @@ async def addresses(node: RunningNode, search: str, cut: Cut) -> Addresses:
     return Addresses(
         node=core.identity.name,
         incarnation=known.own,
-        addresses=core.addresses,
+        addresses=core.logical_addresses.addresses,
         known=[_entry(node, entry) for entry in page.items],
         more=page.more,
         next=page.next,
@@ -171,6 +171,7 @@ async def who_has(node: RunningNode, key: str) -> WhoHas:
     "Tell the neighbours at which addresses this node can be dialled now; until it stops.",
     "tree",
     body=Announce,
+    role="administrator",
     commands=(
         PlainCommand(
             "announce",
@@ -187,7 +188,7 @@ def announce(node: RunningNode, body: Announce) -> Announced:
         raise BadRequest(f"{len(body.addresses)} addresses: {MAX_ADDRESSES} at most")
     node.core.logical_addresses.announce([_checked(each) for each in body.addresses])
     node.wake()
-    return Announced(node=node.name, addresses=node.core.addresses)
+    return Announced(node=node.name, addresses=node.core.logical_addresses.addresses)
 
 
 def _key(entry: Entry) -> tuple[str, str]:

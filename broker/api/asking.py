@@ -1,7 +1,8 @@
 """Carries operations out: here, or at the node that is meant; and for other nodes, by this one's cells."""
 
+import contextlib
 import inspect
-from collections.abc import Coroutine, Iterable, Mapping
+from collections.abc import Coroutine, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, Final
 
@@ -13,24 +14,54 @@ from broker.api.errors import in_words
 from broker.api.operation import Operation
 from broker.cells.cells import Arguments, CellCommand
 from broker.core.errors import SwitchError
+from broker.entrance.operators import Asker
 from broker.shares import LoopShare
 from sapwood.protocol.errors import SapwoodError
 
 _TIMEOUT: Final = 10.0
+_BY: Final = "by"
+"""Beside the parameters of a question to another node: the operator who asks."""
+_LONGEST_NAME: Final = 64
 
 
-async def carry_out(node: RunningNode, operation: Operation, values: Mapping[str, Any]) -> Any:
-    """The answer to what was asked of this node, by name; of a stream its iterator. Raises `SwitchError`s."""
+async def carry_out(
+    node: RunningNode, operation: Operation, values: Mapping[str, Any], who: Asker, address: str
+) -> Any:
+    """The answer to what was asked of this node, by name; of a stream its iterator. Raises `SwitchError`s.
+
+    `who`, from `address`: the operator, for the trail.
+    """
+    with _on_trail(node, operation, who, address, values):
+        return await _carried_out(node, operation, values, who)
+
+
+async def _carried_out(node: RunningNode, operation: Operation, values: Mapping[str, Any], who: Asker) -> Any:
     assert operation.work is not None
     if operation.remote:
         name, question = operation.question(values)
         if name not in ("", node.name):
-            return await _asked(node, name, operation, question)
+            return await _asked(node, name, operation, {**question, _BY: who.name})
     made = operation.work(node, **operation.arguments(values))
     answer = await made if inspect.isawaitable(made) else made
     if operation.changes:
         await node.driver.committed()
     return answer
+
+
+@contextlib.contextmanager
+def _on_trail(
+    node: RunningNode, operation: Operation, who: Asker, address: str, said: Mapping[str, Any]
+) -> Iterator[None]:
+    """Whatever changes something is written down, also where it was refused."""
+    result = "done"
+    try:
+        yield
+    except BaseException as error:
+        result = str(error) or type(error).__name__
+        raise
+    finally:
+        if operation.method != "GET":
+            node.trail.add(who, address, f"{operation.method} {operation.path}", dict(said), result)
 
 
 def serve(node: RunningNode, operations: Iterable[Operation]) -> None:
@@ -45,9 +76,12 @@ def serve(node: RunningNode, operations: Iterable[Operation]) -> None:
             )
 
 
-def _answer(node: RunningNode, operation: Operation, _asker: str, question: Arguments) -> Any:
+def _answer(node: RunningNode, operation: Operation, asker: str, question: Arguments) -> Any:
     assert operation.work is not None
-    made = operation.work(node, **operation.arguments(operation.take(question)))
+    by = question.get(_BY)
+    who = Asker(f"{by[:_LONGEST_NAME]} at {asker}" if isinstance(by, str) else asker, "administrator")
+    with _on_trail(node, operation, who, "the tree", question):
+        made = operation.work(node, **operation.arguments(operation.take(question)))
     return _in_slices(made, LoopShare(node.driver.shares)) if inspect.iscoroutine(made) else made
 
 

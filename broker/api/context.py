@@ -15,6 +15,7 @@ from broker.core.node import NodeCore
 from broker.core_driver import CoreDriver
 from broker.diallers import Diallers
 from broker.site.desk import SiteDesk
+from broker.trail import ChangeTrail
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +35,7 @@ class RunningNode:
     access: Access
     desk: SiteDesk | None
     recent: RecentAdvisories
+    trail: ChangeTrail
     status: Callable[[], Awaitable[dict[str, Any]]]
 
     @property

@@ -100,6 +100,7 @@ class Count(Answer):
     "Dead letters, newest first.",
     "dead letters",
     (_REASON, _DESTINATION, *PAGE),
+    role="operator",
     commands=(
         PlainCommand(
             "dead list",

@@ -23,6 +23,7 @@ from broker.api.operation import NDJSON, Parameter, operation
     answer=Event,
     media=NDJSON,
     errors={503: "BUSY: enough others follow.", 409: "The trace is switched off."},
+    role="operator",
 )
 def events(node: RunningNode, **wanted: Any) -> AsyncGenerator[bytes, None]:
     """Lines, as long as the node runs and somebody takes them."""

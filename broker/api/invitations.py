@@ -60,6 +60,7 @@ async def listed(node: RunningNode, cut: Cut) -> Listed:
     "invitations",
     body=Invite,
     errors=_REFUSED,
+    role="administrator",
 )
 async def invite(node: RunningNode, body: Invite) -> Invited:
     """A token for a new child; whoever has it may join under that name, once."""
@@ -84,6 +85,7 @@ async def invite(node: RunningNode, body: Invite) -> Invited:
     "invitations",
     (_WHAT,),
     errors={**GONE, **_REFUSED},
+    role="administrator",
 )
 async def revoke(node: RunningNode, what: str) -> Revoked:
     """Take back what is open for a name or of an id; a child that has joined is out at once."""

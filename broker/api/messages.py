@@ -4,14 +4,16 @@ import asyncio
 import heapq
 from collections.abc import Iterator
 from itertools import chain, islice
-from typing import Final, Literal
+from typing import Any, Final
+
+import msgspec
 
 from broker.api import previews
 from broker.api.context import RunningNode
 from broker.api.operation import GONE, PAGE, Answer, Parameter, PlainCommand, operation
 from broker.api.pages import CHUNK, Cut, Key, cursor, place_in
 from broker.api.queues import GIVEN, QUEUE
-from broker.core.errors import BadRequest, NotFound
+from broker.core.errors import BadRequest, NotFound, SwitchError
 from broker.core.messages.queue import Queue, QueueEntry
 from broker.core.sessions.masking import masked
 
@@ -41,8 +43,24 @@ class Message(Answer):
     deliveries: int
     preview: str
     truncated: bool
-    encoding: Literal["utf-8", "base64"]
+    encoding: previews.Encoding
     unreadable: str
+
+
+class MessageDetail(Answer):
+    """A whole message. `payload`: as text or, where `encoding` says so, as base64. `properties`: those that
+    it has, as the client library calls them.
+    """
+
+    id: str
+    destination: str
+    age_s: float
+    origin: str
+    deliveries: int
+    size: int
+    payload: str
+    encoding: previews.Encoding
+    properties: dict[str, Any]
 
 
 class Messages(Answer):
@@ -64,6 +82,7 @@ class MessageDeleted(Answer):
     "queues",
     (QUEUE, *PAGE),
     errors=GONE,
+    role="operator",
 )
 async def contents(node: RunningNode, name: str, cut: Cut) -> Messages:
     """The messages of a queue, oldest first; those that readers have are among them."""
@@ -117,6 +136,47 @@ def _messages(node: RunningNode, copy: QueueEntry, after: int) -> Iterator[tuple
 
 
 @operation(
+    "GET",
+    "/api/queues/{name}/messages/{id}",
+    "One message with its whole payload; it stays where it is.",
+    "queues",
+    (QUEUE, _MESSAGE),
+    errors=GONE,
+    role="operator",
+    commands=(
+        PlainCommand(
+            "queue message",
+            "Show one message with its whole payload. It stays where it is.",
+            texts={
+                "name": "NAME or NAME@NODE.",
+                "id": "The message's id, as `queues NAME` shows it.",
+            },
+        ),
+    ),
+)
+async def detail(node: RunningNode, name: str, id: str) -> MessageDetail:
+    """Whoever has it now."""
+    copy, index = await _message(node, name, id)
+    messages = previews.read(node.core.custody, copy)
+    if isinstance(messages, str):
+        raise SwitchError(f"message {id} cannot be read: {messages}")
+    message, header = messages[index], copy.stored.header
+    properties = msgspec.to_builtins(message.properties, builtin_types=(bytes,))
+    payload, encoding = previews.text_of(message.payload, len(message.payload))
+    return MessageDetail(
+        id=id,
+        destination=str(header.destination),
+        age_s=round(max(node.core.clock.now - copy.since, 0.0), 3),
+        origin=header.origin,
+        deliveries=copy.deliveries,
+        size=len(message.payload),
+        payload=payload,
+        encoding=encoding,
+        properties={name.replace("-", "_"): value for name, value in properties.items()},
+    )
+
+
+@operation(
     "DELETE",
     "/api/queues/{name}/messages/{id}",
     "Delete one message that waits.",
@@ -137,12 +197,18 @@ def _messages(node: RunningNode, copy: QueueEntry, after: int) -> Iterator[tuple
 )
 async def delete(node: RunningNode, name: str, id: str) -> MessageDeleted:
     """Delete one message that waits; `Given` if a reader has it."""
+    copy, index = await _message(node, name, id)
+    node.core.removal.delete_message(copy, index)
+    return MessageDeleted(deleted=id)
+
+
+async def _message(node: RunningNode, name: str, id: str) -> tuple[QueueEntry, int]:
+    """The copy that has a message, and its place in it. Raises `NotFound`."""
     bundle, index = _message_id(id)
     for place in node.core.removal.queues(name):
         copy = await _find(place, bundle)
-        if copy is not None:
-            node.core.removal.delete_message(copy, index)
-            return MessageDeleted(deleted=id)
+        if copy is not None and index < copy.stored.header.count and not copy.done >> index & 1:
+            return copy, index
     raise NotFound(f"queue {name!r} has no message {id!r} here")
 
 

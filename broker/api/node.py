@@ -42,6 +42,7 @@ class Located(Answer):
     "Leave the tree for good; the node hands over what it has, says goodbye and stops.",
     "node",
     errors=_REFUSED,
+    role="administrator",
     commands=(
         PlainCommand(
             "node leave",
@@ -108,13 +109,6 @@ async def _handed_over(node: RunningNode, neighbours: list[Neighbour]) -> None:
     "Look the parent and the mesh up in DNS (srv://) now; if the parent has moved, the link follows.",
     "node",
     errors=_REFUSED,
-    commands=(
-        PlainCommand(
-            "node locate",
-            "Let a running node look its parent and its mesh up in DNS now (srv://). If the parent has"
-            " moved, the link follows.",
-        ),
-    ),
 )
 async def locate(node: RunningNode) -> Located:
     """Look up in DNS now; if the parent has moved, the link follows."""
@@ -135,6 +129,7 @@ async def locate(node: RunningNode) -> Located:
     "node",
     (NODE,),
     errors={**GONE, **_REFUSED},
+    role="administrator",
     commands=(
         PlainCommand(
             "node forget",

@@ -20,6 +20,7 @@ import msgspec
 from broker.api.pages import DEFAULT_LIMIT, MOST, Cut
 from broker.core.errors import BadRequest
 from broker.core.messages.queue_names import SYSTEM
+from config.operators import Role
 
 NDJSON: Final = "application/x-ndjson"
 JSON: Final = "application/json"
@@ -158,6 +159,7 @@ class Operation:
     other nodes, that of `System` by its name alone, '' = it has none; its parameter `node`, or that
     of the body, says which node.
     `changes`: it is answered when what it did is on disk. `permission`: which nodes may ask, beside the node.
+    `role`: the least that its operator has; None = who sees the state may ask, and an operator may change it.
     """
 
     method: Literal["GET", "POST", "DELETE"]
@@ -173,6 +175,7 @@ class Operation:
     remote: str = ""
     changes: bool = False
     permission: Literal["ancestors", "tree"] = "ancestors"
+    role: Role | None = None
     commands: tuple[PlainCommand, ...] = ()
 
     @property
@@ -184,6 +187,10 @@ class Operation:
     def name(self) -> str:
         """The function that does it, which its view is called after."""
         return self.work.__name__ if self.work is not None else ""
+
+    @property
+    def least_role(self) -> Role:
+        return self.role or ("viewer" if self.method == "GET" else "operator")
 
     @property
     def cell(self) -> tuple[str, str]:

@@ -107,6 +107,14 @@ def key_of(text: str) -> Key | None:
     return tuple(found)
 
 
+def number_in(after: str) -> int:
+    """The number that a cursor of numbered things names, 0 for none. Raises `BadRequest`."""
+    key = key_of(after) or (0,)
+    if len(key) == 1 and isinstance(key[0], int):
+        return key[0]
+    raise BadRequest("'after' is not what 'next' of an earlier page said: leave it out")
+
+
 def place_in(after: str) -> tuple[int, int]:
     """The row and the position in it that a cursor of messages names. Raises `BadRequest`."""
     key = key_of(after) or (0, -1)

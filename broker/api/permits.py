@@ -156,6 +156,7 @@ def _child(node: RunningNode, name: str, child: Neighbour | None) -> ChildPermit
     remote="permit set",
     changes=True,
     errors=_ERRORS,
+    role="administrator",
     commands=(
         PlainCommand(
             "permits set",
@@ -203,6 +204,7 @@ def change(node: RunningNode, body: PermitChange) -> ChildPermit:
     remote="permit unset",
     changes=True,
     errors=_ERRORS,
+    role="administrator",
     commands=(
         PlainCommand(
             "permits unset",
@@ -234,6 +236,7 @@ def _changed(node: RunningNode, name: str) -> ChildPermit:
     remote="permits reload",
     changes=True,
     errors=_ERRORS,
+    role="administrator",
     commands=(
         PlainCommand(
             "permits reload",

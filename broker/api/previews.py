@@ -2,7 +2,7 @@
 
 import codecs
 from base64 import b64encode
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from broker.core.custody.custody import Custody
 from broker.core.messages.queue import QueueEntry
@@ -10,6 +10,7 @@ from sapwood.protocol import bundles
 from sapwood.protocol.errors import FrameError
 
 PREVIEW: Final = 256
+Encoding = Literal["utf-8", "base64"]
 _NO_MESSAGE: Final = bundles.Message(b"")
 
 
@@ -22,7 +23,7 @@ class Shown(NamedTuple):
     task_id: str
     preview: str
     truncated: bool
-    encoding: str
+    encoding: Encoding
     unreadable: str
 
 
@@ -57,7 +58,7 @@ def shown(messages: list[bundles.Message] | str, index: int, length: int = PREVI
     )
 
 
-def text_of(payload: bytes, length: int) -> tuple[str, str]:
+def text_of(payload: bytes, length: int) -> tuple[str, Encoding]:
     """The first `length` bytes as (text, encoding): UTF-8, else base64. A cut character is left out."""
     part = payload[:length]
     try:

@@ -104,6 +104,13 @@ class QueueDetail(QueueAnswer):
     latency: Latency | None
 
 
+class QueuePurged(Answer):
+    """`messages` were thrown away."""
+
+    purged: str
+    messages: int
+
+
 class QueueDeleted(Answer):
     """`messages` were thrown away, `readers` were ended."""
 
@@ -150,6 +157,31 @@ def detail(node: RunningNode, name: str) -> QueueDetail:
         ],
         latency=_latency(place.tally.latency),
     )
+
+
+@operation(
+    "POST",
+    "/api/queues/{name}/purge",
+    "Throw away all that waits in a queue; its readers stay, with what they have.",
+    "queues",
+    (QUEUE,),
+    errors=GONE,
+    commands=(
+        PlainCommand(
+            "queue purge",
+            "Throw away all messages that wait in a queue. Its readers stay, with what they have.",
+            texts={"name": "NAME or NAME@NODE."},
+            sure="Throw away all that waits in {name} at {url}?",
+        ),
+    ),
+)
+async def purge(node: RunningNode, name: str) -> QueuePurged:
+    """All that waited when this was asked."""
+    taken, count = node.core.removal.empty_queue(name), 0
+    while part := taken.take(CHUNK):
+        count += node.core.removal.purge(part)
+        await node.driver.committed()
+    return QueuePurged(purged=name, messages=count)
 
 
 @operation(

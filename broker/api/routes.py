@@ -182,6 +182,7 @@ def _key(route: LearnedRoute | SetRoute) -> tuple[str, str, str]:
         **AWAY,
         409: "REFUSED: it is there already, leads in a circle, or that node answers its ancestors only.",
     },
+    role="administrator",
 )
 def add(node: RunningNode, body: RouteChange) -> StaticRoute:
     """Set a route; it is on disk when this is answered."""
@@ -197,6 +198,7 @@ def add(node: RunningNode, body: RouteChange) -> StaticRoute:
     remote=f"{ROUTING_MANAGER}:remove",
     changes=True,
     errors=AWAY,
+    role="administrator",
 )
 def remove(node: RunningNode, body: RouteChange) -> StaticRoute:
     """End a route."""

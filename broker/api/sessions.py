@@ -12,7 +12,7 @@ from broker.api.operation import GONE, PAGE, SEARCH, Answer, Parameter, PlainCom
 from broker.api.pages import Cut, chunks, page_of
 from broker.core.errors import NotFound
 from broker.core.messages.queue_names import SUBSCRIPTION
-from broker.core.routing.topics import Subscription
+from broker.core.routing.subscriptions import Subscription
 from broker.core.sessions.masking import masked
 from broker.core.sessions.sessions import Connection as ClientConnection
 from broker.core.sessions.sessions import PushConsumer
@@ -58,6 +58,13 @@ class Sessions(Answer):
     next: str | None
 
 
+class SessionClosed(Answer):
+    """So many connections of it were closed."""
+
+    closed: str
+    connections: int
+
+
 class Consumer(Answer):
     """Somebody here who wants something. `recovering`: wanted before the restart, nobody has come yet.
 
@@ -101,6 +108,33 @@ async def listed(node: RunningNode, cut: Cut) -> Sessions:
     return Sessions(
         sessions=[_session(node, session) for session in page.items], more=page.more, next=page.next
     )
+
+
+@operation(
+    "DELETE",
+    "/api/sessions/{session}",
+    "Close all connections of a session, which ends with the last of them; its application may come back.",
+    "clients",
+    (Parameter("session", "As the list of sessions has it.", in_path=True, argument="SESSION"),),
+    errors=GONE,
+    commands=(
+        PlainCommand(
+            "session close",
+            "Close a session's connections. What it has not acknowledged goes to others; it may come back.",
+            texts={"session": "As `sapwood sessions` shows it."},
+            sure="Close the session {session} at {url}?",
+        ),
+    ),
+)
+async def close(node: RunningNode, session: str) -> SessionClosed:
+    async for part in chunks(list(node.core.switch.sessions.values())):
+        for found in part:
+            if masked(found.token) == session:
+                connections = list(found.connections)
+                for connection in connections:
+                    connection.end("an operator closed this session")
+                return SessionClosed(closed=session, connections=len(connections))
+    raise NotFound(f"node {node.name} has no session {session[:80]!r}")
 
 
 def _session(node: RunningNode, session: ClientSession) -> SessionAnswer:

@@ -21,7 +21,7 @@ from broker.api.routes import most_routes
 from broker.api.tree import link_fields
 from broker.core.links.neighbour import Neighbour
 from broker.core.node import NodeCore
-from broker.core.routing.topics import Subscription
+from broker.core.routing.subscriptions import Subscription
 from broker.core.sessions.masking import masked
 from broker.report import NodeReport
 from broker.supervisor import Supervisor

@@ -29,6 +29,7 @@ from broker.api import (
     stateless,
     status,
     trace,
+    trail,
     tree,
 )
 from broker.api.operation import AFTER, AT, Operation, Parameter, PlainCommand, declared
@@ -57,7 +58,7 @@ NOUNS: Final = (
         cells,
         links,
     ),
-    *(channels, deliveries, addresses, invitations, permits, trace, follow, stateless),
+    *(channels, deliveries, addresses, invitations, permits, trail, trace, follow, stateless),
 )
 OPERATIONS: Final[tuple[Operation, ...]] = tuple(each for noun in NOUNS for each in declared(noun))
 

@@ -25,8 +25,10 @@ configuration.
 | `http` | asks a node over HTTP, with nothing but the standard library: one request, one JSON answer |
 | `idl` | `sapwood idl`: definitions of interfaces, which are read from files and folders |
 | `idl_commands` | the names, options and help of the commands for interfaces |
+| `locate` | `sapwood node locate`: where a node finds its parent, or who could be one on this network |
 | `messages` | `sapwood send` and `sapwood receive`: an application's session from the command line |
 | `node_api` | a node's API as commands use it: one address, one token, pages joined to lists |
+| `operator_commands` | `sapwood operator token` |
 | `options` | options that several commands have; and at once all those with which a node is asked |
 | `output` | how commands speak: JSON or text on standard output, patience and errors on standard error |
 | `plain` | plain commands: each asks a node one thing and prints the answer |

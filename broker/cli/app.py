@@ -5,7 +5,15 @@ from typing import Annotated
 
 import typer
 
-from broker.cli import account_commands, administer, enrol_commands, idl_commands, plain, route_commands
+from broker.cli import (
+    account_commands,
+    administer,
+    enrol_commands,
+    idl_commands,
+    operator_commands,
+    plain,
+    route_commands,
+)
 from broker.cli.options import (
     ClientOptions,
     File,
@@ -38,6 +46,7 @@ config_app = typer.Typer(
 app.add_typer(node_app, name="node")
 app.add_typer(config_app, name="config")
 account_commands.add_to(app)
+operator_commands.add_to(app)
 administer.add_to(app)
 route_commands.add_to(app)
 enrol_commands.add_to(app)
@@ -95,6 +104,28 @@ def node_check(file: File, json: Json = False) -> None:
     from broker.cli.check import check_file
 
     raise typer.Exit(check_file(file, as_json=json))
+
+
+@node_app.command("locate")
+@asks_a_node
+def node_locate(
+    lan: Annotated[
+        bool, typer.Option("--lan", help="Ask this network for parents by multicast; no node need run.")
+    ] = False,
+    line: Annotated[
+        list[str] | None,
+        typer.Option("--line", metavar="ADDRESS", help="Own address to ask from."),
+    ] = None,
+    *,
+    asked: OperatorOptions,
+) -> None:
+    """Let a running node look its parent and its mesh up now (srv://). If it has moved, the link follows."""
+    from broker.cli.locate import locate, show_lan
+
+    if lan:
+        show_lan(line or [], as_json=asked.json)
+    else:
+        locate(asked)
 
 
 @node_app.command("recover")

@@ -328,20 +328,20 @@ def check_link_brokers(site: Site) -> Iterator[SiteFinding]:
     for settings in site.listener.link_brokers:
         subject = f"link broker {settings.uri}"
         try:
-            asyncio.run(_listen(site, settings))
+            yield asyncio.run(_listen(site, settings, subject))
         except SapwoodError as error:
             yield SiteFinding(subject, "warning", str(error))
-        else:
-            yield SiteFinding(subject, "ok", "the node may listen there")
 
 
-async def _listen(site: Site, settings: LinkBroker) -> None:
-    """Returns when it listens. Raises `SapwoodError`."""
-    from bridges.carriers.brokered.listener import Listener
+async def _listen(site: Site, settings: LinkBroker, subject: str) -> SiteFinding:
+    """When it listens, or knows who does. Raises `SapwoodError`."""
+    from bridges.carriers.brokered.envelopes import HALF
+    from bridges.carriers.brokered.listener import AnotherParent, Listener
     from broker.link_brokers import broker_of
 
     listening = asyncio.Event()
-    listener = Listener(broker_of(site, settings), site.name, lambda _child, _knock: None)
+    gives_way = b"\xff" * HALF
+    listener = Listener(broker_of(site, settings), site.name, lambda _child, _knock: None, gives_way)
     running = asyncio.create_task(listener.run(listening.set))
     waiting = asyncio.create_task(listening.wait())
     await asyncio.wait((running, waiting), return_when=asyncio.FIRST_COMPLETED)
@@ -349,8 +349,17 @@ async def _listen(site: Site, settings: LinkBroker) -> None:
     running.cancel()
     waiting.cancel()
     await asyncio.gather(running, waiting, return_exceptions=True)
-    if heard is not None:
+    if isinstance(heard, AnotherParent) and heard.node != site.name:
+        return SiteFinding(subject, "failed", str(heard))
+    if heard is None and not listener.hears_itself:
+        text = (
+            "the node may listen there, but it would not hear of a second parent of the tree:"
+            " `sapwood config acl` prints the permissions"
+        )
+        return SiteFinding(subject, "warning", text)
+    if heard is not None and not isinstance(heard, AnotherParent):
         raise heard
+    return SiteFinding(subject, "ok", "the node may listen there")
 
 
 def check_site_broker(site: Site) -> Iterator[SiteFinding]:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import socket
 import ssl
 from collections.abc import AsyncIterator
 from typing import Final
@@ -15,6 +16,7 @@ from broker.cli.output import note, print_json
 from broker.cli.tls import Tls
 from broker.forwards.pipes import PipeBroken, TcpPipe, join
 from broker.forwards.websocket_pipe import MAX_MESSAGE, OPEN, WebSocketPipe
+from broker.http.probes import probe
 from sapwood.protocol.errors import InvalidName
 from sapwood.protocol.names import node_name
 
@@ -22,6 +24,7 @@ HOST: Final = "127.0.0.1"
 MOST: Final = 1024
 """Connections at a time."""
 _LONGEST: Final = 40.0
+_AGAIN: Final = 1.0
 
 
 def forward(api: NodeApi, port: int, target: str, *, as_json: bool) -> None:
@@ -51,12 +54,24 @@ class _Forward:
     async def run(self, port: int) -> None:
         async with self._sessions() as self._session:
             try:
-                server = await asyncio.start_server(self._serve, HOST, port)
+                listener = socket.create_server((HOST, port))
             except OSError as error:
                 raise CommandError(f"cannot listen on {HOST}:{port}: {error.strerror or error}") from None
-            async with server:
-                self._say(server.sockets[0].getsockname()[1])
-                await server.serve_forever()
+            with listener:
+                self._say(listener.getsockname()[1])
+                await self._accept(listener)
+
+    async def _accept(self, listener: socket.socket) -> None:
+        listener.setblocking(False)
+        async with asyncio.TaskGroup() as group:
+            while True:
+                try:
+                    line, _ = await asyncio.get_running_loop().sock_accept(listener)
+                except OSError as error:  # such as too many open files
+                    note(f"! no connection is taken: {error.strerror or error}")
+                    await asyncio.sleep(_AGAIN)
+                else:
+                    group.create_task(self._serve(TcpPipe(line)))
 
     @contextlib.asynccontextmanager
     async def _sessions(self) -> AsyncIterator[aiohttp.ClientSession]:
@@ -76,9 +91,8 @@ class _Forward:
         else:
             print(f"{HOST}:{port} leads to {self._name} of {self._node}, Ctrl-C ends it", flush=True)
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _serve(self, near: TcpPipe) -> None:
         """One connection. Whatever goes wrong ends it with a reset, and is said."""
-        near = TcpPipe(reader, writer)
         if self._open >= MOST:
             note(f"! {MOST} connections are open: none more now")
             await near.abort("busy")
@@ -101,6 +115,7 @@ class _Forward:
             opened = await self._session.ws_connect(self._url, max_msg_size=MAX_MESSAGE + 1, compress=0)
         except aiohttp.WSServerHandshakeError as error:
             raise PipeBroken(f"{self._url} answered HTTP {error.status}") from None
+        probe(opened.get_extra_info("socket"))
         far = WebSocketPipe(opened)
         try:
             said = await far.hear()

@@ -29,7 +29,8 @@ _KINDS: Final[dict[str, Any]] = {
 _GROUPS: Final = {
     "dead": "Dead letters: list, route again, throw away.",
     "permits": "What children may consume and send.",
-    "queue": "Delete a queue, or one of its messages.",
+    "queue": "A queue's messages: look at one, throw them away, delete the queue.",
+    "session": "Close a client's session.",
 }
 
 

@@ -5,7 +5,7 @@ from typing import Any, Final
 from typer.core import TyperGroup
 
 SECTIONS: Final = {
-    "To begin": ("demo", "node", "config", "account", "invite", "join", "completion"),
+    "To begin": ("demo", "node", "config", "account", "operator", "invite", "join", "completion"),
     "Applications": ("send", "receive", "subscription", "forward", "idl"),
     "What a node does": (
         "status",
@@ -19,8 +19,9 @@ SECTIONS: Final = {
         "routes",
         "follow",
         "trace",
+        "trail",
     ),
-    "Change it": ("queue", "dead", "route", "permits"),
+    "Change it": ("queue", "session", "dead", "route", "permits"),
     "Who is there, and which way it goes": (
         "tree",
         "ping",

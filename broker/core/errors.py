@@ -45,3 +45,9 @@ class TooLarge(SwitchError):
 
 class BadRequest(SwitchError):
     code: ClassVar[str] = "BAD_REQUEST"
+
+
+class InDelivery(SwitchError):
+    """The message is with a consumer now."""
+
+    code: ClassVar[str] = "GIVEN"

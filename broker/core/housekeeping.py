@@ -17,7 +17,8 @@ from broker.core.messages.summaries import PAGE
 from broker.core.neighbours.relocation import Relocation
 from broker.core.policies.backpressure import Backpressure
 from broker.core.routing.arrivals import Arrivals
-from broker.core.routing.topics import Subscription, Topics
+from broker.core.routing.subscriptions import Subscription
+from broker.core.routing.topics import Topics
 from treeconnector.relations import Relation
 
 _EVERY: Final = 1.0
@@ -191,7 +192,7 @@ class Housekeeping:
         if subscription.attached:
             subscription.seen = now
         elif subscription.name and now - subscription.seen > self._context.settings.subscription_retention:
-            self._switch.end_subscription(subscription)
+            self._switch.interest.end(subscription)
 
     def _has_forgettable(self) -> bool:
         """The producer that has not sent for longest is the first."""

@@ -85,8 +85,11 @@ class Lookup:
             destination = further
         return destination
 
-    def targets(self, queue: Queue) -> frozenset[str]:
-        """The neighbours that may take these entries: by live child routes, else dormant, else a default."""
+    def targets(self, queue: Queue, *, waits: bool = True) -> frozenset[str]:
+        """The neighbours that may take these entries: by live child routes, else dormant, else a default.
+
+        `waits`: can they wait until it is known whether anybody above wants them?
+        """
         destination = queue.destination
         if destination is None or queue.home or destination.node in self.mine:
             return queue.targets if destination is None else frozenset()
@@ -103,6 +106,8 @@ class Lookup:
         routes = self.table.gateways(destination.route_key)
         if self.meshed:
             found = self._through_mesh(destination, routes.values())
+            if found is None:
+                found = frozenset() if self._stays(queue, waits) else self._default(destination)
             return self._or_beside(found, queue) if self.leaving else found
         below = [
             route for name, route in routes.items() if name not in self.parents and name in self.neighbours
@@ -114,6 +119,8 @@ class Lookup:
             return frozenset(self._nearest(live))
         if below:
             return frozenset(route.gateway for route in below)
+        if self._stays(queue, waits):
+            return frozenset()
         if self.static.defaults or self.static.reserves or len(self.parents) > 1:
             return self._default(destination)
         return frozenset(self.parents)
@@ -168,9 +175,36 @@ class Lookup:
 
     # --- in a mesh, or next to one
 
-    def _through_mesh(self, destination: Destination, routes: Iterable[Route]) -> frozenset[str]:
+    def _stays(self, queue: Queue, waits: bool) -> bool:
+        """Is it a queue that was made here, and that nobody off this node is known to read?
+
+        Defaults that an operator has set take its messages all the same; so do nodes of the mesh that have
+        lines which this one has not. One whose sender waits to be told that nobody serves goes on.
+        """
+        destination = queue.destination
+        if not queue.created or destination is None or queue.asking or self.strangers:
+            return False
+        if self._added(destination):
+            return False
+        return not any(
+            wanted or (wanted is None and not waits)
+            for wanted in (is_wanted(destination) for is_wanted in self.policies.is_wanted)
+        )
+
+    def is_read_off(self, destination: Destination, came: str) -> bool:
+        """Would a queue's message of that neighbour go anywhere from here but up?"""
+        address = self.address(destination)
+        if address != destination or address in self.static.exact or self.is_here(address) or self.strangers:
+            return True
+        sender = self.neighbours.get(came)
+        group = sender.group if sender is not None else ""
+        gateways = self.table.gateways(address).keys() - self.parents.keys()
+        return any(self.neighbours[name].group != group for name in gateways if name in self.neighbours)
+
+    def _through_mesh(self, destination: Destination, routes: Iterable[Route]) -> frozenset[str] | None:
         """The same where several lines lead to one place: of each mesh below, the node that the destination
-        chooses; and for a child that has no line to this node, another node that has one.
+        chooses; and for a child that has no line to this node, another node that has one. None: no route
+        leads there.
         """
         node = destination.node
         near = self.neighbours.get(node)
@@ -181,7 +215,7 @@ class Lookup:
         if not ways and (peers := self.peers_to(node)):
             return frozenset((chosen_default(destination, peers),))
         if not ways:
-            return self._default(destination)
+            return None
         chosen = self._one_of_each(ways, destination)
         if node:
             return frozenset((self._incumbent(chosen),))
@@ -285,11 +319,16 @@ class Lookup:
         return self.parents[self._chosen(list(self.parents), destination)]
 
     def look_for(self, queue: Queue) -> None:
-        """There is no way from this queue: if it is an incarnation's that is not known, ask for that."""
+        """There is no way from this queue: if it is an incarnation's that is not known, or was made here and
+        is read nowhere, ask for that.
+        """
         node = queue.destination.node if queue.destination is not None else ""
         if is_incarnation(node) and node not in self.mine:
             for tell in self.policies.is_unknown:
                 tell(queue)
+        elif queue.created and not queue.home:
+            for is_kept in self.policies.is_kept:
+                is_kept(queue)
 
     def is_unroutable(self, queue: Queue) -> bool:
         """Is it for the dumpster: a queue's address that is no cell here, and that nothing else takes?

@@ -65,11 +65,10 @@ from sapwood.protocol import bundles
 from sapwood.protocol.destinations import Destination, domain
 from sapwood.protocol.errors import Refusal, RemoteError
 from sapwood.protocol.names import LOCAL
-from treeconnector.identity import BundleIds, Identity, Shown
+from treeconnector.identity import BundleIds, Identity
 from treeconnector.interests import Interests
 from treeconnector.link import Link, LinkSettings
-from treeconnector.link_events import Acked, BundleArrived, parts
-from treeconnector.relations import Relation
+from treeconnector.link_events import Acked, BundleArrived, VolatileArrived, parts
 from treeconnector.roles import Role, role_of
 from treeconnector.routes import Route, RoutingTable
 
@@ -164,7 +163,7 @@ class NodeCore:
         replies = self.replies = Replies(context, may_enter)
         permits = self.permits = ChildPermits(context, may_enter, ancestry, loans, replies)
         following = self.following = Following(context, forwarder, lookup, arrivals, upward)
-        demand = self.demand = Demand(context, lookup, topics, upward, following)
+        demand = self.demand = Demand(context, forwarder, lookup, topics, upward, following)
         relocation = self.relocation = Relocation(context, links, loans, following, demand)
         handover = self.handover = Handover(context, forwarder, lookup, loans, following)
         neighbourhood = self.neighbourhood = Neighbourhood(
@@ -175,7 +174,7 @@ class NodeCore:
             context, links, logical_addresses, ancestry, offers, relocation, neighbourhood, mesh
         )
         self.channels = Channels(context, lookup, permits, may_enter)
-        self._link_maker = LinkMaker(
+        self.link_maker = LinkMaker(
             context, link_settings, zone, links, ancestry, logical_addresses, own_mesh
         )
         link_custody = self._link_custody = LinkCustody(context, forwarder, arrivals, loans, following)
@@ -215,11 +214,6 @@ class NodeCore:
     def identity(self) -> Identity:
         """As it is now: a node that a parent does not know under its incarnation takes another."""
         return self.logical_addresses.identity
-
-    @property
-    def addresses(self) -> list[str]:
-        """Where this node can be dialled."""
-        return self.logical_addresses.addresses
 
     @property
     def parent(self) -> Neighbour | None:
@@ -290,16 +284,6 @@ class NodeCore:
 
     # --- links
 
-    def dial(
-        self, max_frame: int | None = None, name: str = "", relation: Relation = Relation.PARENT
-    ) -> Link:
-        """See `LinkMaker.dial`."""
-        return self._link_maker.dial(max_frame, name, relation)
-
-    def accept(self, shown: Shown | None = None, max_frame: int | None = None) -> Link:
-        """See `LinkMaker.accept`."""
-        return self._link_maker.accept(shown or Shown(), max_frame)
-
     def receive(self, link: Link, packet: bytes) -> None:
         for _ in self.hear(link, packet):
             pass
@@ -317,6 +301,8 @@ class NodeCore:
                     for part in parts(event):
                         if link not in self.links:
                             return
+                        if type(part) is VolatileArrived:
+                            self._settle()  # it may go on before the next turn: not ahead of a route
                         self.admission.handle(link, [part])
                         yield type(part) is not Acked
                 elif (peer := self.links.peers.get(link)) is not None:

@@ -100,6 +100,10 @@ class Policy:
         """The address by its node's name, where it has an incarnation that is known here."""
         return None
 
+    def is_wanted(self, destination: Destination) -> bool | None:
+        """Does anybody above want what waits in a queue that was made here? None: that is not known."""
+        return None
+
     # --- it has happened
 
     def bundle_arrived(self, neighbour: Neighbour, destination: Destination, stored: StoredBundle) -> None:
@@ -116,6 +120,9 @@ class Policy:
 
     def is_unknown(self, queue: Queue) -> None:
         """The incarnation that a queue's messages are for is not known here."""
+
+    def is_kept(self, queue: Queue) -> None:
+        """The messages in a queue that was made here stay, since nobody elsewhere is known to read it."""
 
     def doomed(self, queue: Queue) -> None:
         """Nobody will ever take what waits in a queue: it is about to be dead."""
@@ -235,11 +242,13 @@ class Policies:
         self.is_offered_up: tuple[Callable[[Destination], bool], ...] = ()
         self.may_go_back_up: tuple[Callable[[Destination], bool], ...] = ()
         self.named: tuple[Callable[[Destination], Destination | None], ...] = ()
+        self.is_wanted: tuple[Callable[[Destination], bool | None], ...] = ()
         self.bundle_arrived: tuple[Callable[[Neighbour, Destination, StoredBundle], None], ...] = ()
         self.refused: tuple[Callable[[Neighbour, Destination, str], None], ...] = ()
         self.kept_refused: tuple[Callable[[Neighbour, QueueEntry], None], ...] = ()
         self.follows_node: tuple[Callable[[QueueEntry], None], ...] = ()
         self.is_unknown: tuple[Callable[[Queue], None], ...] = ()
+        self.is_kept: tuple[Callable[[Queue], None], ...] = ()
         self.doomed: tuple[Callable[[Queue], None], ...] = ()
         self.routed: tuple[Callable[[Destination, str, int], None], ...] = ()
         self.sent: tuple[Callable[[Neighbour, Header, bytes], None], ...] = ()

@@ -19,7 +19,8 @@ from broker.core.neighbours.neighbourhood import Neighbourhood
 from broker.core.operations.removal import Removal
 from broker.core.operations.static_routing import StaticRouting
 from broker.core.routing.arrivals import Arrivals
-from broker.core.routing.topics import SHARED, Subscription, Topics
+from broker.core.routing.subscriptions import SHARED, Subscription
+from broker.core.routing.topics import Topics
 from broker.core.rows import (
     ENDED,
     FORMER,
@@ -177,7 +178,7 @@ class Restoration:
                     and self._topics.subscriptions.get(subscription.id) is subscription
                 ):
                     if subscription.name:
-                        self._switch.end_subscription(subscription)
+                        self._switch.interest.end(subscription)
                     else:
                         self._topics.end(subscription)
 

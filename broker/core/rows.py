@@ -102,10 +102,13 @@ class LinkRow(NamedTuple):
 
 
 class QueueRow(NamedTuple):
-    """A persistent queue. `home`: stays on this node."""
+    """A persistent queue. `home`: stays on this node. `maker`: the account or certificate that made it, as
+    the names of all its sessions begin; '' = nobody's, or it was made by an older version.
+    """
 
     name: str
     home: int
+    maker: str = ""
 
 
 class SubscriptionRow(NamedTuple):

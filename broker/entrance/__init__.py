@@ -4,6 +4,7 @@
 |---|---|
 | `entrance` | who comes in, by password, token or certificate |
 | `policy` | what the site's file says of that |
+| `operators` | who administrates the node, by a token and with a role |
 | `passwords`, `certificates` | what proves who somebody is |
 | `near` | who comes from this machine |
 | `tries`, `complaints` | whoever guesses waits; and is told of in the log, not too often |

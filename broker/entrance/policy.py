@@ -4,10 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from broker.entrance.operators import Operators
 from broker.entrance.passwords import Hashed, read
 from config.accounts import Account, Applications
 from config.application_rules import applications, has_certificates
-from config.credentials import account_passwords, session_secret
+from config.credentials import account_passwords, session_secret, token
 from config.errors import ConfigurationError, Problem
 from config.fields import YAML
 from config.model import Site
@@ -58,6 +59,12 @@ def policy_of(site: Site) -> EntrancePolicy:
     return EntrancePolicy(
         site.applications, secret.reveal() if secret else "", accounts, certificates=has_certificates(site)
     )
+
+
+def operators_of(site: Site) -> Operators:
+    """Raises `ConfigurationError` if the token cannot be read."""
+    found = token(site)
+    return Operators(found.reveal() if found else "", site.operators)
 
 
 def _known(hashed: str, name: str, written: Account | None) -> Known:

@@ -10,8 +10,8 @@ from typing import Final
 
 from broker.core.neighbours.channels import REFUSED, UNREACHABLE, Channel, Side
 from broker.forwards.channel_log import ChannelLog
-from broker.forwards.local_end import MOST, LocalEnd, LocalEnds
-from broker.forwards.pipes import TcpPipe
+from broker.forwards.local_end import LocalEnd, LocalEnds
+from broker.forwards.pipes import TcpPipe, dialled
 from broker.host import Host
 from broker.link_driver import LinkDriver
 from config.channels import Forward
@@ -54,8 +54,8 @@ class Forwards:
 
     def reach(self, node: str, name: str, via: str) -> LocalEnd | str:
         """Open a channel for somebody here. Returns its end, or why there is none."""
-        if not self.ends.has_room:
-            return f"{self._me} has {MOST} ends of channels: none more now"
+        if why := self.ends.why_none():
+            return why
         end = LocalEnd(self.ends, via)
 
         def begin() -> None:
@@ -75,12 +75,11 @@ class Forwards:
         return ""
 
     def _serve(self, channel: Channel) -> Side | str:
-        if why := self._why_not(channel):
+        asker = "" if isinstance(channel.near, LocalEnd) else channel.near.via
+        if why := self._why_not(channel) or self.ends.why_none(asker):
             return why
-        if not self.ends.has_room:
-            return f"{self._me} has {MOST} ends of channels: none more now"
         forward = self._offered[channel.name]
-        end = LocalEnd(self.ends, forward.to)
+        end = LocalEnd(self.ends, forward.to, asker)
         end.channel = channel
         end.dialling = self._host.spawn(self._connect(end, forward))
         return end
@@ -100,7 +99,7 @@ async def _dialled(to: str) -> TcpPipe | str:
     host, _, port = to.rpartition(":")
     try:
         async with asyncio.timeout(CONNECT):
-            return TcpPipe(*await asyncio.open_connection(host.strip("[]"), int(port)))
+            return await dialled(host.strip("[]"), int(port))
     except (OSError, UnicodeError) as error:  # a name that no resolver takes is the latter
         return getattr(error, "strerror", None) or str(error) or f"no answer within {CONNECT:g} s"
 

@@ -1,23 +1,27 @@
 """The end of a channel at this node: what comes from a pipe goes to the core, and the other way round.
 
-Law: memory is bounded, however slow anybody reads. A pipe is read no further while as much of it has not
-been passed on as `LocalEnds.window` says; bytes that came through the tree are given credit again when the
-pipe has taken them, so the links bound those.
+Law: memory is bounded, however slow anybody reads. A pipe is read no further than `LocalEnds.room` says while
+what came has not been passed on; bytes that came through the tree are given credit again when the pipe has
+taken them, so the links bound those.
+
+Law: no neighbour takes all ends. It has fewer than are free, so one alone takes half of them.
 """
 
 import asyncio
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from typing import Final, ParamSpec
 
 from broker.core.neighbours.channels import RESET, Channel, Channels
-from broker.forwards.pipes import PIECE, Pipe, PipeBroken
+from broker.forwards.pipes import Pipe, PipeBroken, until_first
 from broker.host import Host
 from broker.link_driver import LinkDriver
 
 MOST: Final = 4096
 """Ends of channels at one node."""
 WINDOW: Final = 256 * 1024
+LEAST: Final = 4 * 1024
+"""Bytes of one pipe that may be under way at most, and whatever the others do."""
 ALL_BYTES: Final = 32 * 1024 * 1024
 Arguments = ParamSpec("Arguments")
 
@@ -29,6 +33,8 @@ class LocalEnds:
         self._host = host
         self._wires = wires
         self.open: set[LocalEnd] = set()
+        self._of: Counter[str] = Counter()
+        self._unpassed = 0
 
     def __repr__(self) -> str:
         return f"<LocalEnds of {self._host.core.identity.name}: {len(self.open)}>"
@@ -37,14 +43,38 @@ class LocalEnds:
     def channels(self) -> Channels:
         return self._host.core.channels
 
-    @property
-    def has_room(self) -> bool:
-        return len(self.open) < MOST
+    def why_none(self, asker: str = "") -> str:
+        """Why there can be no more of a neighbour's, or of whoever asks here; '' if there can."""
+        me, free, has = self._host.core.identity.name, MOST - len(self.open), self._of[asker]
+        if not free:
+            return f"{me} has {MOST} ends of channels: none more now"
+        if asker and has >= free:
+            return f"{asker} has {has} of the {MOST} ends of channels at {me}: none more of it now"
+        return ""
 
-    @property
-    def window(self) -> int:
-        """Bytes of one pipe that may be under way."""
-        return max(PIECE, min(WINDOW, ALL_BYTES // max(len(self.open), 1)))
+    def add(self, end: "LocalEnd") -> None:
+        self.open.add(end)
+        self._of[end.asker] += 1
+
+    def discard(self, end: "LocalEnd") -> None:
+        """It is over: what was under way counts no more."""
+        if end in self.open:
+            self.open.discard(end)
+            self._of[end.asker] -= 1
+            if not self._of[end.asker]:
+                del self._of[end.asker]
+            self._unpassed -= end.unpassed
+
+    def took(self, end: "LocalEnd", size: int) -> None:
+        """So many bytes of a pipe are under way, or, below 0, have been passed on."""
+        end.unpassed += size
+        if end in self.open:
+            self._unpassed += size
+
+    def room(self, end: "LocalEnd") -> int:
+        """Bytes that may be read of a pipe: a few always, and of the rest no pipe has more than is free."""
+        free = ALL_BYTES - MOST * LEAST - self._unpassed
+        return max(LEAST, min(WINDOW, free)) - end.unpassed
 
     def tell(
         self, call: Callable[Arguments, None], *arguments: Arguments.args, **named: Arguments.kwargs
@@ -58,26 +88,28 @@ class LocalEnds:
 
 class LocalEnd:
     """One end, a `Side` of its channel. `via`: what stands there, for people. `channel`: None before it is.
+    `asker`: the neighbour that asked for it; '' = somebody here. `unpassed`: bytes of its pipe under way.
 
     `why`: it is over before its time, and why; '' while it is not. `dialling`: the work on the connection
     that it waits for, which ends with it.
     """
 
-    def __init__(self, ends: LocalEnds, via: str) -> None:
+    def __init__(self, ends: LocalEnds, via: str, asker: str = "") -> None:
         self.via = via
+        self.asker = asker
         self.channel: Channel | None = None
         self.why = ""
         self.dialling: asyncio.Task[None] | None = None
         self._ends = ends
         self._outgoing: deque[bytes] = deque()
-        self._unpassed = 0
+        self.unpassed = 0
         self._ending = False
         self._some, self._room, self._heard_all = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._is_open, self._is_over = asyncio.Event(), asyncio.Event()
-        ends.open.add(self)
+        ends.add(self)
 
     def __repr__(self) -> str:
-        return f"<LocalEnd {self.via} unpassed={self._unpassed} outgoing={len(self._outgoing)}>"
+        return f"<LocalEnd {self.via} unpassed={self.unpassed} outgoing={len(self._outgoing)}>"
 
     # --- the core's side
 
@@ -97,12 +129,12 @@ class LocalEnd:
         self._outgoing.clear()
         if self.dialling is not None:
             self.dialling.cancel()
-        self._ends.open.discard(self)
+        self._ends.discard(self)
         self._is_open.set()
         self._is_over.set()
 
     def passed(self, size: int) -> None:
-        self._unpassed -= size
+        self._ends.took(self, -size)
         self._room.set()
 
     # --- the pipe's side
@@ -124,33 +156,26 @@ class LocalEnd:
 
     async def run(self, pipe: Pipe) -> None:
         """Pass bytes on until both directions have ended, or it is broken; then the pipe has ended too."""
-        works = (self._read(pipe), self._write(pipe), self._is_over.wait())
-        tasks = [asyncio.ensure_future(work) for work in works]
         well = False
         try:
-            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            for task in done:
-                task.result()
+            await until_first(self._read(pipe), self._write(pipe), self._is_over.wait())
             well = not self.why
         except PipeBroken as error:
             self.end(RESET, f"{self.via}: {error}")
         finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
             if not well:
                 self.end(RESET, "the node stops")
             try:
                 await (pipe.close() if well else pipe.abort(self.why))
             finally:
-                self._ends.open.discard(self)
+                self._ends.discard(self)
 
     async def _read(self, pipe: Pipe) -> None:
         ends = self._ends
-        while data := await pipe.read():
-            self._unpassed += len(data)
+        while data := await pipe.read(ends.room(self)):
+            ends.took(self, len(data))
             ends.tell(ends.channels.arrived, self, data)
-            while self._unpassed >= ends.window:
+            while ends.room(self) <= 0:
                 self._room.clear()
                 await self._room.wait()
         ends.tell(ends.channels.finished, self)

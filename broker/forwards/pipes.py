@@ -7,7 +7,12 @@ import asyncio
 import contextlib
 import socket
 import struct
-from typing import Final, Protocol
+from collections.abc import Coroutine
+from typing import Any, Final, Protocol
+
+import aiohappyeyeballs
+
+from broker.http.probes import probe
 
 PIECE: Final = 64 * 1024
 """Most bytes that are read at once."""
@@ -21,8 +26,8 @@ class PipeBroken(Exception):
 class Pipe(Protocol):
     """All may raise `PipeBroken`, but for the two that end it."""
 
-    async def read(self) -> bytes:
-        """The bytes that come next; b'' = nothing follows."""
+    async def read(self, most: int) -> bytes:
+        """The bytes that come next, at most so many unless they come as one; b'' = nothing follows."""
         ...
 
     async def broken(self) -> None:
@@ -47,17 +52,24 @@ class Pipe(Protocol):
 
 
 class TcpPipe:
-    """A TCP connection."""
+    """A TCP connection. Nothing is read before it is asked for: it waits in the system's buffers.
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._reader, self._writer = reader, writer
+    A dead peer is noticed, though nothing is said.
+    """
+
+    def __init__(self, line: socket.socket) -> None:
+        line.setblocking(False)
+        line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        probe(line)
+        self._line = line
+        self._loop = asyncio.get_running_loop()
 
     def __repr__(self) -> str:
-        return f"<TcpPipe with {self._writer.get_extra_info('peername')}>"
+        return f"<TcpPipe {self._line.fileno()}>"
 
-    async def read(self) -> bytes:
+    async def read(self, most: int) -> bytes:
         try:
-            return await self._reader.read(PIECE)
+            return await self._loop.sock_recv(self._line, min(most, PIECE))
         except OSError as error:
             raise lost(error) from None
 
@@ -66,24 +78,29 @@ class TcpPipe:
 
     async def write(self, data: bytes) -> None:
         try:
-            self._writer.write(data)
-            await self._writer.drain()
+            await self._loop.sock_sendall(self._line, data)
         except OSError as error:
             raise lost(error) from None
 
     async def finish(self) -> None:
         try:
-            self._writer.write_eof()
+            self._line.shutdown(socket.SHUT_WR)
         except OSError as error:
             raise lost(error) from None
 
     async def close(self) -> None:
-        self._writer.close()
-        with contextlib.suppress(OSError):
-            await self._writer.wait_closed()
+        self._line.close()
 
     async def abort(self, text: str) -> None:
-        reset(self._writer.transport)
+        with contextlib.suppress(OSError):
+            self._line.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
+        self._line.close()
+
+
+async def dialled(host: str, port: int) -> TcpPipe:
+    """A connection that was made. Raises `OSError`, and `UnicodeError` for a name that no resolver takes."""
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return TcpPipe(await aiohappyeyeballs.start_connection(found))
 
 
 def reset(line: asyncio.WriteTransport) -> None:
@@ -99,12 +116,25 @@ def lost(error: BaseException) -> PipeBroken:
     return PipeBroken(f"the connection was lost: {getattr(error, 'strerror', None) or error}")
 
 
+async def until_first(*works: Coroutine[Any, Any, object]) -> None:
+    """Do all until the first is done, then end the others. Raises as the first does."""
+    tasks = [asyncio.ensure_future(work) for work in works]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
 async def join(near: Pipe, far: Pipe) -> None:
     """Pass bytes on, both ways, until both have ended. Raises `PipeBroken`; then both are aborted."""
     ended = [asyncio.Event(), asyncio.Event()]
 
     async def pass_on(source: Pipe, sink: Pipe, end: asyncio.Event) -> None:
-        while data := await source.read():
+        while data := await source.read(PIECE):
             await sink.write(data)
         await sink.finish()
         end.set()
@@ -114,21 +144,14 @@ async def join(near: Pipe, far: Pipe) -> None:
         for each in ended:
             await each.wait()
 
-    tasks = [asyncio.ensure_future(pass_on(near, far, ended[0]))]
-    tasks += [asyncio.ensure_future(pass_on(far, near, ended[1])), asyncio.ensure_future(both())]
     text = "it was ended here"
     well = False
     try:
-        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        for task in done:
-            task.result()
+        await until_first(pass_on(near, far, ended[0]), pass_on(far, near, ended[1]), both())
         well = True
     except PipeBroken as error:
         text = str(error)
         raise
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
         for pipe in (near, far):
             await (pipe.close() if well else pipe.abort(text))

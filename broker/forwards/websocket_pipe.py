@@ -54,7 +54,7 @@ class WebSocketPipe:
             return text
         raise PipeBroken("the connection between the node and whoever asked for the channel has ended")
 
-    async def read(self) -> bytes:
+    async def read(self, most: int) -> bytes:
         while not (found := await self.hear()):
             pass  # an empty message says nothing
         if isinstance(found, bytes):

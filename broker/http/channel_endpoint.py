@@ -3,7 +3,6 @@
 """
 
 import asyncio
-from collections.abc import Callable
 from typing import cast
 
 from aiohttp import web
@@ -13,27 +12,19 @@ from broker.forwards.forwards import OPENING
 from broker.forwards.pipes import reset
 from broker.forwards.websocket_pipe import MAX_MESSAGE, OPEN, WebSocketPipe
 from broker.http.guard import address, from_a_web_page
-from broker.http.link_endpoint import not_upgraded, parting
+from broker.http.link_endpoint import Endpoint, Guests, not_upgraded, parting
 from broker.http.ports import NodePort
 from broker.http.refusals import refusal
 from broker.http.settings import HttpSettings
-from broker.intake import Guest
 from sapwood.protocol.errors import InvalidName
 from sapwood.protocol.names import node_name
 
 
-class ChannelEndpoint:
+class ChannelEndpoint(Endpoint):
     """Handler of `GET /channel/NODE/NAME`."""
 
-    def __init__(
-        self,
-        node: NodePort,
-        settings: HttpSettings,
-        guests: Callable[[web.BaseRequest], Guest | None] = lambda _: None,
-    ) -> None:
-        self._node = node
-        self._settings = settings
-        self._guests = guests
+    def __init__(self, node: NodePort, settings: HttpSettings, guests: Guests) -> None:
+        super().__init__(node, settings, guests)
         self._open: set[asyncio.Task[None]] = set()
 
     def __repr__(self) -> str:
@@ -80,7 +71,7 @@ class ChannelEndpoint:
     def _refusal(self, request: web.Request) -> web.Response | None:
         if from_a_web_page(request):
             return web.Response(status=403, text="channels are for programs, not for web pages\n")
-        if (answer := refusal(request, self._settings.token)) is not None:
+        if (answer := refusal(request, self._settings.operators, "operator")) is not None:
             return answer
         try:
             for part in ("node", "name"):

@@ -12,7 +12,7 @@ from broker.api.pages import MOST, Cut
 from broker.core.errors import NotLoggedIn
 from broker.http.api.description import node_version
 from broker.http.bindings import Bindings
-from broker.http.guard import from_a_web_page, may_administrate
+from broker.http.guard import from_a_web_page, why_not
 from broker.http.ports import NodePort
 from broker.http.settings import HttpSettings
 
@@ -36,7 +36,7 @@ class Diagnostics:
         if _wants_html(request.headers.get("Accept", "")):
             return web.Response(status=302, headers={"Location": "/dashboard"})
         found: dict[str, Any] = {"node": "sapwood", "ready": self._node.ready, **_WHERE}
-        if may_administrate(request, self._settings.token) or self._is_logged_in(request):
+        if why_not(request, self._settings.operators) is None or self._is_logged_in(request):
             found |= await self._dump()
         body = msgspec.json.encode(found, enc_hook=str)
         return web.Response(body=body + b"\n", content_type="application/json")

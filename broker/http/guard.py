@@ -4,15 +4,14 @@ Several of the verbs are GETs that change state, as their deployed clients need.
 request comes from; programs do not. So one look (`page_of`) tells which page makes a request: verbs, links
 and sessions are for no page at all, `/api` and what the dashboard shows for the node's own page as well.
 
-Law of `/api` and the node's own pages (`why_not`): never for a page of another origin, with or without the
-token. Where a token is configured every request has it, from wherever it comes. Without one only this very
-machine may ask: over a direct connection from loopback to loopback, through no proxy, and under a name that
-means this machine, since a foreign page can make its own host's name resolve to it.
+Law of `/api` and the node's own pages (`why_not`): never for a page of another origin, with or without a
+token. Where the file names a token or an operator every request has one, from wherever it comes. Without any
+only this very machine may ask: over a direct connection from loopback to loopback, through no proxy, under a
+name that means this machine, since a foreign page can make its own host's name resolve to it.
 """
 
 import base64
 import enum
-import hmac
 import ipaddress
 import re
 from typing import TYPE_CHECKING, Any, Final
@@ -20,6 +19,8 @@ from urllib.parse import urlsplit
 
 from broker.core.sessions.masking import masked
 from broker.entrance.near import is_near, of_a_proxy
+from broker.entrance.operators import HERE, Asker, Operators
+from config.operators import Role
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = [
     "PageOrigin",
     "address",
+    "asker",
     "bearer",
     "credentials",
     "extra",
@@ -34,16 +36,14 @@ __all__ = [
     "is_here",
     "is_rebound",
     "masked",
-    "may_administrate",
     "over_loopback",
     "page_of",
-    "same",
     "why_not",
 ]
 
 _HOW: Final = (
     "needs the header 'Authorization: Bearer TOKEN' with the token of this node's configuration (http,"
-    " token_file or token_env)"
+    " token_file or token_env), or of one of its operators"
 )
 _HTTP_1_1: Final = (1, 1)
 _HOST: Final = re.compile(r"(?:\[([0-9a-f:.%]+)\]|([^:\[\]]*))(?::[0-9]*)?")
@@ -117,25 +117,26 @@ def credentials(request: "web.BaseRequest") -> tuple[str, str]:
     return name, password
 
 
-def same(given: str, expected: str) -> bool:
-    """Compare secrets without telling by the time how much of them is right."""
-    return hmac.compare_digest(given.encode(errors="surrogatepass"), expected.encode())
+def asker(request: "web.BaseRequest", operators: Operators) -> Asker:
+    """The operator that asks, where nothing speaks against it; see `why_not`."""
+    return operators.holder(bearer(request)) or HERE
 
 
-def may_administrate(request: "web.BaseRequest", token: str) -> bool:
-    """Whether nothing speaks against it; see `why_not`."""
-    return why_not(request, token) is None
-
-
-def why_not(request: "web.BaseRequest", token: str) -> tuple[str, str] | None:
+def why_not(
+    request: "web.BaseRequest", operators: Operators, role: Role = "viewer"
+) -> tuple[str, str] | None:
     """Code and text of the answer to whoever may not look at the node or administrate it; None if it may.
 
-    `token`: the configured one, '' = there is none.
+    `role`: the least that is needed for what is asked.
     """
     if page_of(request) is PageOrigin.FOREIGN:
         return "FOREIGN_PAGE", "this is not for pages of other sites"
-    if token:
-        return None if same(bearer(request), token) else ("TOKEN_NEEDED", _HOW)
+    if operators.ask_all:
+        found = operators.holder(bearer(request))
+        if found is None:
+            return "TOKEN_NEEDED", _HOW
+        text = f"this is for the role {role} or a higher one: {found.name!r} is {found.role}"
+        return None if found.may(role) else ("ROLE_NEEDED", text)
     if not over_loopback(request) or request.version < _HTTP_1_1:  # as proxies speak that say nothing
         return "TOKEN_NEEDED", _OR_HERE
     if not _is_this_machine(_host(request.headers.get("Host", ""))):

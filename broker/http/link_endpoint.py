@@ -12,19 +12,20 @@ from broker.http.ports import NodePort
 from broker.http.settings import HttpSettings
 from broker.intake import Guest
 
+Guests = Callable[[web.BaseRequest], Guest | None]
 
-class LinkEndpoint:
-    """Handler of `GET /link`."""
 
-    def __init__(
-        self,
-        node: NodePort,
-        settings: HttpSettings,
-        guests: Callable[[web.BaseRequest], Guest | None] = lambda _: None,
-    ) -> None:
+class Endpoint:
+    """A path where another protocol follows."""
+
+    def __init__(self, node: NodePort, settings: HttpSettings, guests: Guests) -> None:
         self._node = node
         self._settings = settings
         self._guests = guests
+
+
+class LinkEndpoint(Endpoint):
+    """Handler of `GET /link`."""
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         refusal = self._refusal(request)

@@ -86,7 +86,7 @@ class LiveEndpoint:
         self._ending.set()
 
     async def live(self, request: web.Request) -> web.StreamResponse:
-        if (answer := refusal(request, self._settings.token)) is not None:
+        if (answer := refusal(request, self._settings.operators)) is not None:
             return answer
         names = [name for name in request.query.get("parts", "status").split(",") if name]
         unknown = [name for name in names if name not in self._parts]

@@ -27,7 +27,7 @@ class MetricsEndpoint:
         self._turn = asyncio.Lock()
 
     async def metrics(self, request: web.Request) -> web.StreamResponse:
-        refused = refusal(request, self._settings.token)
+        refused = refusal(request, self._settings.operators)
         if refused is not None:
             return refused
         open_metrics = wants_open_metrics(request.headers.get("Accept", ""))

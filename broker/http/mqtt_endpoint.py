@@ -7,16 +7,14 @@ page it is. Before its login it has no more bytes than any stranger of this port
 """
 
 import asyncio
-from collections.abc import Callable
 from typing import Any, Final
 
 from aiohttp import web
 
 from bridges.carriers.base import BUFFER_BYTES, Carrier, CarrierBroken, CarrierError
 from broker.http.guard import extra, from_a_web_page, is_here
-from broker.http.link_endpoint import accepted, not_upgraded, parting
+from broker.http.link_endpoint import Guests, accepted, not_upgraded, parting
 from broker.http.ports import NodePort
-from broker.intake import Guest
 
 PROTOCOL: Final = "mqtt"
 _PIECE: Final = 1024 * 1024
@@ -26,7 +24,7 @@ _NEAR: Final = ("peername", "sockname")
 class MqttEndpoint:
     """Handler of `GET /mqtt`."""
 
-    def __init__(self, node: NodePort, guests: Callable[[web.BaseRequest], Guest | None]) -> None:
+    def __init__(self, node: NodePort, guests: Guests) -> None:
         self._node = node
         self._guests = guests
 

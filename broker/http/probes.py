@@ -20,16 +20,16 @@ _UNACKED: Final = 8 + 4
 _LAST_ACK: Final = 8 + 12
 
 
-def probe(listener: socket.socket) -> None:
-    """Let TCP probe the connections that a listening socket takes."""
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+def probe(line: socket.socket) -> None:
+    """Let TCP probe a connection, or all that a listening socket takes."""
+    line.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in (
         ("TCP_KEEPIDLE", _PROBE_AFTER),
         ("TCP_KEEPINTVL", _PROBE_EVERY),
         ("TCP_KEEPCNT", _PROBES),
     ):
         if hasattr(socket, name):
-            listener.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+            line.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
 def is_dead(connection: Any) -> bool:

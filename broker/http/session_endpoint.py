@@ -11,7 +11,6 @@ again. One that does not log in within 10 s is sent away.
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
 from typing import Final
 
 from aiohttp import web
@@ -21,15 +20,15 @@ from broker.core.errors import TOO_MANY, SwitchError
 from broker.core.sessions.sessions import Connection
 from broker.entrance.entrance import Caller
 from broker.http.guard import address, from_a_web_page, is_here
-from broker.http.link_endpoint import accepted, not_upgraded, parting
+from broker.http.link_endpoint import Endpoint, Guests, accepted, not_upgraded, parting
 from broker.http.ports import NodePort
 from broker.http.settings import HttpSettings
 from broker.intake import Guest
 from broker.log_throttle import LogThrottle
 from broker.shares import LoopShare
 from broker.unread import LOOKS, SESSIONS, UnreadBytes
-from sapwood.protocol import packets
 from sapwood.protocol.errors import FrameError
+from sapwood.protocol.packets import packets, pieces
 from sapwood.protocol.session_frames import (
     MAX_PACKET,
     VERSION,
@@ -46,7 +45,6 @@ from sapwood.protocol.session_frames import (
     decode_client_packet,
     encode,
 )
-from treeconnector import frames
 
 _log = logging.getLogger("sapwood.http")
 _PACKET_BYTES: Final = 1024 * 1024
@@ -55,18 +53,11 @@ _MOST_SAID: Final = 300
 _UNREAD: Final = "you do not read what you asked for"
 
 
-class SessionEndpoint:
+class SessionEndpoint(Endpoint):
     """`GET /session`."""
 
-    def __init__(
-        self,
-        node: NodePort,
-        settings: HttpSettings,
-        guests: Callable[[web.BaseRequest], Guest | None] = lambda _: None,
-    ) -> None:
-        self._node = node
-        self._settings = settings
-        self._guests = guests
+    def __init__(self, node: NodePort, settings: HttpSettings, guests: Guests) -> None:
+        super().__init__(node, settings, guests)
         self._open: set[Carrier] = set()
         self._throttle = LogThrottle()
         self._unread = UnreadBytes(SESSIONS)
@@ -166,12 +157,12 @@ class StreamingSession:
     async def _serve(self) -> None:
         node, connection, share = self._node, self._connection, LoopShare(self._node.shares, self._node.wake)
         while True:
-            packets = await self._packets()
+            arrived = await self._packets()
             share.begin()
             waits = False
-            for packet in packets:
+            for packet in arrived:
                 connection.bytes_in += len(packet)
-                for piece in frames.pieces(packet):
+                for piece in pieces(packet):
                     waits = await self._hear(piece, share) or waits
             if waits:
                 node.wake()
@@ -296,7 +287,7 @@ class StreamingSession:
         if not outgoing:
             return
         try:
-            made = packets.packets([encode(frame) for frame in outgoing], _PACKET_BYTES)
+            made = packets([encode(frame) for frame in outgoing], _PACKET_BYTES)
             self._connection.bytes_out += sum(map(len, made))
             self._carrier.send(made)
         except CarrierError:

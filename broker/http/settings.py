@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Final
 
+from broker.entrance.operators import Operators
 from broker.metrics.label_limit import Labels
 
 MIB: Final = 1024 * 1024
@@ -10,9 +11,7 @@ MIB: Final = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class HttpSettings:
-    """`token`: for status and administration; '' = there is none, and they answer this machine only.
-
-    `children`: False on a leaf, whose link
+    """`operators`: who may see the status and administrate. `children`: False on a leaf, whose link
     endpoint refuses. `certificates`: links are for callers that show a certificate. `max_unconfirmed`: bytes
     of sends that one streaming client may have under way before it is read no further. `max_unread`: bytes
     that wait for one streaming client before it is cut off. `max_wait`: longest blocking transfer.
@@ -20,7 +19,7 @@ class HttpSettings:
     there.
     """
 
-    token: str = ""
+    operators: Operators = field(default_factory=Operators)
     children: bool = True
     certificates: bool = False
     max_frame: int = 64 * 1024

@@ -25,7 +25,7 @@ from broker.core.sessions.rights import FULL, Rights
 from broker.core.sessions.sessions import Connection
 from broker.http.api.api import error_of
 from broker.http.bindings import Bindings, HttpLine, address_of, nothing_is_pushed
-from broker.http.guard import PageOrigin, bearer, page_of, same
+from broker.http.guard import PageOrigin, bearer, page_of
 from broker.http.ports import NodePort
 from broker.http.settings import HttpSettings
 from broker.http.verbs import STATUS, facts_of, too_large
@@ -127,8 +127,8 @@ class Stateless:
 
     async def _rights(self, request: web.Request, line: HttpLine) -> Rights:
         """Before anything of a body is read. Raises `SwitchError`."""
-        token = self._settings.token
-        if token and page_of(request) is not PageOrigin.FOREIGN and same(bearer(request), token):
+        operator = self._settings.operators.holder(bearer(request))
+        if operator and operator.may("operator") and page_of(request) is not PageOrigin.FOREIGN:
             rights = FULL
         else:
             facts = facts_of(request)

@@ -19,7 +19,7 @@ from broker.core.errors import NotFound, SwitchError, TooLarge
 from broker.core.sessions.rights import Rights
 from broker.http import paths, trace
 from broker.http.bindings import Bindings, HttpLine
-from broker.http.guard import bearer, credentials, from_a_web_page, is_here, is_rebound, same
+from broker.http.guard import bearer, credentials, from_a_web_page, is_here, is_rebound
 from broker.http.ports import NodePort
 from broker.http.settings import HttpSettings
 from broker.shares import LoopShare, Shares
@@ -155,8 +155,8 @@ class Verbs:
         return self._node.shares
 
     def holds_token(self, request: Any) -> bool:
-        """Does such a request carry the token of the administration? See `facts_of`."""
-        return bool(self._settings.token) and same(bearer(request), self._settings.token)
+        """Does such a request carry an operator's token? See `facts_of`."""
+        return self._settings.operators.holder(bearer(request)) is not None
 
     def perform(self, line: HttpLine, asked: VerbRequest, reply: Reply) -> None:
         """Do it, and call `reply` once; not at all if the line goes first."""

@@ -12,12 +12,12 @@ import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type
+from tenacity import RetryCallState, retry_if_exception_type
 
 from bridges.dns.errors import LocationError, without_library
 from bridges.dns.leases import Leases
 from bridges.dns.records import NamedParent
-from broker.pauses import growing
+from broker.pauses import retrying
 from config.credentials import registration_key
 from config.model import Site
 from config.uris import address
@@ -118,13 +118,9 @@ class Registrar:
         """Until cancelled; then the records are withdrawn."""
         try:
             while True:
-                async for attempt in AsyncRetrying(
-                    wait=growing(self._site.link),
-                    retry=retry_if_exception_type(LocationError),
-                    before_sleep=self._failed,
-                ):
-                    with attempt:
-                        await self.renew()
+                await retrying(self._site.link, retry_if_exception_type(LocationError), self._failed)(
+                    self.renew
+                )
                 await asyncio.sleep(self._site.registration.lease / _RENEWALS)
         finally:
             await self._last_words()

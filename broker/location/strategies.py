@@ -16,7 +16,6 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
-from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Final, Protocol
 
 from bridges.dns.errors import LocationError
@@ -179,6 +178,8 @@ def strategy_of(word: str, name: str) -> Strategy:
 
 
 def _installed(word: str, name: str) -> Strategy:
+    from importlib.metadata import entry_points
+
     found = entry_points(group=GROUP, name=word)
     if not found:
         raise LocationError(why_not(word))

@@ -17,10 +17,11 @@ from dataclasses import replace
 from typing import Any, Final
 
 from bridges.dns.errors import LocationError
-from broker.location.finder import Finder, ParentWanted
+from broker.location.finder import Finder, ParentWanted, ask_dns
+from broker.location.lan import asking
 from broker.location.strategies import InOrder, Strategy, Way, strategy_of
 from config.model import ClientTls, Site, TreeConnector
-from config.uris import address
+from config.uris import LAN, address
 
 __all__ = ["Way", "Ways", "finders_of", "ways_of"]
 
@@ -30,14 +31,18 @@ _AGAIN: Final = 2
 
 
 def finders_of(site: Site, connector: TreeConnector) -> dict[str, Finder]:
-    """One for each srv:// of a connector."""
+    """One for each srv:// of a connector; `srv://local` is asked for by multicast."""
     wanted = ParentWanted(
         tree=site.tree,
         servers=connector.name_servers,
         timeout=site.link.connect_timeout,
         secure=connector.tls != ClientTls() or connector.user is not None,
     )
-    return {uri: Finder(uri, wanted) for uri in connector.ways if address(uri).looked_up}
+    return {
+        uri: Finder(uri, wanted, look_up=asking(connector.local_addresses) if uri == LAN else ask_dns)
+        for uri in connector.ways
+        if address(uri).looked_up
+    }
 
 
 def ways_of(site: Site, connector: TreeConnector) -> "Ways":

@@ -16,7 +16,6 @@ _ESCAPES: Final = str.maketrans({"\\": "\\\\", "\n": "\\n", '"': '\\"'})
 _HELP_ESCAPES: Final = str.maketrans({"\\": "\\\\", "\n": "\\n"})
 _UNITS: Final = ("seconds", "bytes")
 _OPEN_METRICS_MEDIA: Final = "application/openmetrics-text"
-_OPEN_METRICS_VERSIONS: Final = ("version=1.0.0", "version=0.0.1")
 _TEXT_MEDIA: Final = ("text/plain", "text/*", "*/*")
 
 

@@ -96,6 +96,7 @@ def families(report: NodeReport) -> list[Family]:
             "Time of a message from its arrival at this node to its acknowledgement by a reader here.",
         ).observe(LATENCY_BOUNDS, core.statistics.latency.counts, round(core.statistics.latency.total, 6)),
         *_store(report),
+        *_below(core),
         *_routes(core),
     ]
 
@@ -216,6 +217,19 @@ def _store(report: NodeReport) -> list[Family]:
         ),
         spool,
         limits,
+    ]
+
+
+def _below(core: NodeCore) -> list[Family]:
+    longest = core.below.longest
+    since = 0.0 if longest is None else round(core.clock.now - longest, 3)
+    return [
+        gauge("sapwood_nodes_below", "Nodes below this one.").add(len(core.below)),
+        gauge("sapwood_nodes_below_down", "Those of them that cannot be reached.").add(len(core.below.away)),
+        gauge(
+            "sapwood_nodes_below_down_longest_seconds",
+            "For how long the longest of them has been down.",
+        ).add(since),
     ]
 
 

@@ -13,7 +13,7 @@ import msgspec
 
 from broker.core.clients.kept_sessions import READS, SHARES, KeptSession
 from broker.core.messages.queue import Queue
-from broker.core.routing.topics import SHARED
+from broker.core.routing.subscriptions import SHARED
 from broker.core.sessions.sessions import Connection
 from broker.mqtt import packets
 from broker.mqtt.aliases import GivenAliases

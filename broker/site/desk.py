@@ -7,17 +7,19 @@ confirms is gathered likewise. Lost connections are made again, with tenacity, f
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections import deque
+from collections.abc import Callable, Iterable
 from functools import cached_property
+from itertools import islice
 from typing import Any, Final
 
-from tenacity import AsyncRetrying, RetryCallState, retry_if_exception
+from tenacity import RetryCallState, retry_if_exception
 
-from bridges.site_brokers.base import Bridge, SiteBrokerError, SiteBrokerRefused
+from bridges.site_brokers.base import Bridge, SiteBrokerError, SiteBrokerRefused, in_parts
 from broker.core.policy import Policy
 from broker.core.site.site import SiteClient as CoreSite
 from broker.host import Host
-from broker.pauses import growing
+from broker.pauses import retrying
 from broker.site.bridges import make_bridge
 from broker.site.line import SiteLine
 from broker.site.rules import Rules
@@ -32,6 +34,9 @@ _log = logging.getLogger("sapwood.site")
 _STATIC: Final = "static"
 _LISTED: Final = 100
 _LEAVE: Final = 30.0
+_FEW: Final = 1000
+_REST: Final = 1e-5
+"""Seconds, for each destination that is wanted."""
 
 
 class SiteDesk(Policy):
@@ -48,7 +53,10 @@ class SiteDesk(Policy):
         self._sources = [parse(text) for text in self._settings.sources]
         self._line: SiteLine | None = None
         self._was_up = False
-        self._wanting = False
+        self._changes = self._told = 0
+        self._then: deque[tuple[int, Callable[[], None]]] = deque()
+        self._is_telling = False
+        self._has_told = asyncio.Event()
         self.state = "connecting"
         self.error = ""
         self.broker = ""
@@ -72,16 +80,11 @@ class SiteDesk(Policy):
         self._host.core.retained_interest.broker_retains = self._bridge.retains
         for consumer in self._static:
             self.came(consumer)
-        self._tell_wanted()
+        self.wanted_changed()
+        await self._has_told.wait()
         try:
             while True:
-                async for attempt in AsyncRetrying(
-                    wait=growing(self._link),
-                    retry=retry_if_exception(self._may_end),
-                    before_sleep=self._failed,
-                ):
-                    with attempt:
-                        await self._once()
+                await retrying(self._link, retry_if_exception(self._may_end), self._failed)(self._once)
         except SiteBrokerRefused as error:
             self._host.fail(error)
 
@@ -247,14 +250,35 @@ class SiteDesk(Policy):
     # --- what is wanted
 
     def wanted_changed(self) -> None:
-        if not self._wanting:
-            self._wanting = True
-            asyncio.get_running_loop().call_soon(self._tell_wanted)
+        self._changes += 1
+        if not self._is_telling:
+            self._is_telling = True
+            self._host.spawn(self._tell_wanted())
 
-    def _tell_wanted(self) -> None:
-        self._wanting = False
-        wanted = {here for key in self.core.wanted for here in self._rules.wanted(key)}
-        self._bridge.want(frozenset((*wanted, *filter(self._is_source, self._sources))))
+    def when_told(self, call: Callable[[], None]) -> None:
+        """Once the bridge has been told all that is wanted now."""
+        if self._told == self._changes:
+            call()
+        else:
+            self._then.append((self._changes, call))
+
+    async def _tell_wanted(self) -> None:
+        """Until it is as it was told. Of very much one telling rests before the next."""
+        try:
+            while self._told != self._changes:
+                began, wanted = self._changes, set[Destination]()
+                async for part in in_parts(self.core.wanted):
+                    wanted.update(here for key in part for here in self._rules.wanted(key))
+                wanted.update(filter(self._is_source, self._sources))
+                self._bridge.want(frozenset(wanted))
+                self._told = began
+                self._has_told.set()
+                while self._then and self._then[0][0] <= began:
+                    self._then.popleft()[1]()
+                if len(wanted) > _FEW:
+                    await asyncio.sleep(len(wanted) * _REST)
+        finally:
+            self._is_telling = False
 
     def _is_source(self, local: Destination) -> bool:
         """Is this taken whoever wants it? A queue is not while it has a consumer at the broker."""
@@ -286,8 +310,7 @@ class SiteDesk(Policy):
     def status(self) -> dict[str, Any]:
         core = self.core
         taken, given = core.totals
-        queues = sorted(str(key) for key in core.consumers)
-        wanted = sorted(str(key) for key in core.wanted)
+        consumers, wanted = core.consumers, core.wanted
         return {
             "uri": self._settings.uri,
             "state": self.state,
@@ -295,10 +318,10 @@ class SiteDesk(Policy):
             "broker": self.broker,
             "error": self.error,
             "failures": self.failures,
-            "consumers": queues[:_LISTED],
-            "consumers_more": max(0, len(queues) - _LISTED),
+            "consumers": _some(consumers),
+            "consumers_more": max(0, len(consumers) - _LISTED),
             "left_out": dict(self.left_out),
-            "wanted": wanted[:_LISTED],
+            "wanted": _some(wanted),
             "wanted_more": max(0, len(wanted) - _LISTED),
             "waiting": core.waiting,
             "unanswered": core.unanswered,
@@ -308,6 +331,10 @@ class SiteDesk(Policy):
             "repeated": core.repeated,
             **self._bridge.status(),
         }
+
+
+def _some(keys: Iterable[Destination]) -> list[str]:
+    return sorted(str(key) for key in islice(keys, _LISTED))
 
 
 def desk_of(host: Host, site: Site) -> SiteDesk | None:

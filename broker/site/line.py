@@ -8,6 +8,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Final, Protocol
 
 from bridges.site_brokers.base import Bridge, unanswerable
@@ -30,6 +31,8 @@ class Visited(Protocol):
     def came(self, consumer: BrokerConsumer) -> None: ...
 
     def went(self, consumer: BrokerConsumer) -> None: ...
+
+    def when_told(self, call: Callable[[], None]) -> None: ...
 
 
 class _Held:
@@ -139,9 +142,11 @@ class SiteLine:
             self._host.wake()
         if self._outgoing:
             outgoing, self._outgoing = self._outgoing, []
-            self._hand_over(outgoing)
+            self._desk.when_told(partial(self._hand_over, outgoing))  # answers to these may be at once
 
     def _hand_over(self, outgoing: list[BrokerDelivery]) -> None:
+        if not self.open:
+            return
         here: list[BrokerDelivery] = []
         for delivery in outgoing:
             named = self._rules.named_here(delivery)

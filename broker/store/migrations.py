@@ -53,12 +53,17 @@ def _remember_clients(connection: sqlite3.Connection) -> None:
     )
 
 
+def _remember_makers(connection: sqlite3.Connection) -> None:
+    connection.execute('ALTER TABLE "queue" ADD COLUMN "maker" TEXT NOT NULL DEFAULT \'\'')
+
+
 MIGRATIONS: Final[tuple[Migration, ...]] = (
     _remember_rejections,
     _remember_members,
     _remember_parts,
     _remember_pages,
     _remember_clients,
+    _remember_makers,
 )
 VERSION: Final = len(MIGRATIONS) + 1
 

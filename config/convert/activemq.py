@@ -53,7 +53,11 @@ def read(text: str) -> list[Draft]:
     found = [one for one in _every(root) if _local(one.name) == "networkConnector"]
     if not found:
         raise Unreadable("no element <networkConnector>: expected an activemq.xml that has one", root.mark)
-    return [_connector(element, legal_name(name)) for element in found]
+    drafts = [_connector(element, legal_name(name)) for element in found]
+    others = dict.fromkeys(_local(each.name) for each in broker.children) if broker else {}
+    for draft in drafts:
+        draft.stays(each for each in others if each != "networkConnectors")
+    return drafts
 
 
 def _every(element: Element) -> Iterator[Element]:
@@ -96,6 +100,8 @@ def _lead(draft: Draft, line: int, uri: str) -> None:
     if uri.startswith(("multicast:", "zeroconf:", "discovery:", "ldap:")):
         draft.note(line, f"no counterpart: {shown(uri)}: name the parent, or let DNS do it: srv://DOMAIN")
         return
+    if options := uri.rpartition("?")[2] if "?" in uri else "":
+        draft.note(line, f"no counterpart: {shown(options)}: the ways to the parent are tried in order")
     schemes = {**_SCHEMES, **_SCHEMES_TLS}
     for scheme, host in re.findall(r"([a-z+]+)://(\[[^\]]+\]|[A-Za-z0-9._-]+)", uri):
         draft.way(line, f"{schemes.get(scheme, 'ws')}://{host}:7600/link")

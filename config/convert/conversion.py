@@ -82,11 +82,14 @@ def _reader(text: str) -> Callable[[str], list[Draft]]:
 
 
 def _chosen(drafts: list[Draft], wanted: str, file: str) -> Draft:
-    """The connection that is meant: a node has one parent."""
+    """The connection that is meant, with all that lead to the same peer: a node has one parent."""
     names = [draft.name for draft in drafts]
-    found = [draft for draft in drafts if draft.name == wanted] if wanted else drafts
+    found = [group for group in _by_peer(drafts) if not wanted or any(each.name == wanted for each in group)]
     if len(found) == 1:
-        return found[0]
+        (first, *others) = found[0]
+        if others:
+            first.join(others)
+        return first
     if not drafts:
         raise ConfigurationError(
             [
@@ -99,6 +102,17 @@ def _chosen(drafts: list[Draft], wanted: str, file: str) -> Draft:
     listed = ", ".join(map(repr, names[:20]))
     why = f"no connection {wanted!r}" if wanted and not found else "a node has one parent"
     raise ConfigurationError([Problem(f"{why}: choose with --connection one of {listed}", file)])
+
+
+def _by_peer(drafts: list[Draft]) -> list[list[Draft]]:
+    groups: list[list[Draft]] = []
+    for draft in drafts:
+        fitting = next((group for group in groups if any(map(draft.leads_with, group))), None)
+        if fitting is None:
+            groups.append([draft])
+        else:
+            fitting.append(draft)
+    return groups
 
 
 def _all_notes(draft: Draft, site: Site) -> list[Note]:

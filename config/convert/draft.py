@@ -1,11 +1,11 @@
 """What a reader of another broker's configuration fills in: one way to a parent, and what was not kept."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple
 
-from config.kinds import Fault
+from config.kinds import Fault, shown
 from config.model import ClientTls, Link, SiteBroker, SiteRule, TreeConnector
 from config.uris import LINK_URI
 from config.values import PATTERN, PREFIX
@@ -52,6 +52,11 @@ class Draft:
     def note(self, line: int, text: str) -> None:
         self.notes.append(Note(line, text))
 
+    def stays(self, names: Iterable[str]) -> None:
+        """Say that these configure the broker itself, which stays as it is."""
+        if listed := ", ".join(map(shown, names)):
+            self.note(0, f"not converted, since the broker stays as it is: {listed}")
+
     def way(self, line: int, uri: str) -> None:
         """Another way to the parent."""
         try:
@@ -74,9 +79,13 @@ class Draft:
         except (SapwoodError, Fault) as error:
             self.note(line, f"no counterpart: {error}")
             return
+        self.take(line, rule)
+
+    def take(self, line: int, rule: SiteRule) -> None:
+        """A rule behind the others, unless it is there already."""
         if rule in self.rules:
             return
-        if kind == "topic" and any(_overlap(rule, other) for other in self.rules):
+        if rule.pattern.startswith("topic:") and any(_overlap(rule, other) for other in self.rules):
             self.note(
                 line,
                 "a topic passes through the first rule that matches it: what a rule above takes does not"
@@ -87,6 +96,40 @@ class Draft:
     def password_here(self, line: int) -> None:
         self.broker["secret_env"] = OF_BROKER
         self.note(line, f"the password stays out of the file: set {OF_BROKER} in the node's environment")
+
+    def leads_with(self, other: "Draft") -> bool:
+        """Do both lead from one broker here to one peer?"""
+        here = self.broker.get("uri") == other.broker.get("uri")
+        return here and not {*self.ways}.isdisjoint(other.ways)
+
+    def join(self, others: "Sequence[Draft]") -> None:
+        """Make one of several that lead together. Of what they say of the link the first word counts."""
+        shared = {*self.notes}.intersection(*(other.notes for other in others))
+        for each in (self, *others):
+            own = f"connection {each.name!r}: "
+            each.notes = [
+                note if note.line or note in shared else Note(0, own + note.text) for note in each.notes
+            ]
+        for other in others:
+            self._join(other)
+        names = ", ".join(repr(each.name) for each in (self, *others))
+        self.note(0, f"{names} lead to one peer, and are one link")
+
+    def _join(self, other: "Draft") -> None:
+        self.notes += other.notes
+        self.ways += [way for way in other.ways if way not in self.ways]
+        for rule in other.rules:
+            self.take(other.line, rule)
+        if self.user != other.user and None not in (self.user, other.user):
+            self.note(
+                other.line, f"left out: user {shown(str(other.user))}: {shown(str(self.user))} is at the peer"
+            )
+        self.user = self.user or other.user
+        for ours, theirs in ((self.tls, other.tls), (self.link, other.link), (self.broker, other.broker)):
+            for name, value in theirs.items():
+                if ours.setdefault(name, value) != value:
+                    told = f"{name} {shown(str(value))} of connection {other.name!r}"
+                    self.note(other.line, f"left out: {told}: {shown(str(ours[name]))} counts")
 
     def connector(self) -> TreeConnector:
         """The tree connector. Password and secret are asked for wherever the old file had a user."""

@@ -47,8 +47,7 @@ def read(text: str) -> list[Draft]:
     for draft in drafts:
         _lead_here(draft, [each for each in listeners if each.port] or listeners)
         draft.ways = [_with_tls(way) if draft.encrypted else way for way in draft.ways]
-        if others:
-            draft.note(0, f"not converted, since the broker stays as it is: {', '.join(map(shown, others))}")
+        draft.stays(others)
     return drafts
 
 
@@ -189,6 +188,8 @@ def _insecure(draft: Draft, line: int, value: str) -> None:
 def _keep_alive(draft: Draft, line: int, value: str) -> None:
     if value.isdigit() and int(value):
         draft.link["keep_alive"] = float(value)
+    else:
+        draft.note(line, f"left out: keepalive_interval {shown(value)}: expected seconds")
 
 
 def _restart(draft: Draft, line: int, value: str) -> None:
@@ -197,6 +198,8 @@ def _restart(draft: Draft, line: int, value: str) -> None:
     if numbers:
         draft.link["backoff_max"] = max(numbers)
         draft.link["backoff_initial"] = min(*numbers, 5.0) if len(numbers) > 1 else min(numbers[0], 5.0)
+    else:
+        draft.note(line, f"left out: restart_timeout {shown(value)}: expected seconds")
 
 
 def _start(draft: Draft, line: int, value: str) -> None:

@@ -36,8 +36,8 @@ _NEEDLESS: Final = {
     "reconnect-delay": "a lost link is dialled again with growing pauses: `link`, `backoff_max`",
     "max-hops": "a tree has no loops",
     "consumer-tag": "the node names its own consumers",
-    "src-protocol": "",
-    "dest-protocol": "",
+    "src-protocol": "a node speaks AMQP 0-9-1 with its broker",
+    "dest-protocol": "a node speaks AMQP 0-9-1 with its broker",
     "trust-user-id": "user ids cross no site",
     "queue-type": _ALWAYS,
     "resource-cleanup-mode": "nothing is made at the other broker",
@@ -55,6 +55,10 @@ _NOTHING: Final = {
 }
 
 
+_READ: Final = ("parameters", "policies")
+_COMPONENTS: Final = {"shovel", "federation-upstream", "federation-upstream-set"}
+
+
 def read(text: str) -> list[Draft]:
     """Return a draft for each shovel and each federation upstream. Raises `Unreadable`."""
     try:
@@ -68,6 +72,7 @@ def read(text: str) -> list[Draft]:
             " 'rabbitmqctl export_definitions'; make the shovels of advanced.config dynamic first"
         )
     policies = _objects(document, "policies")
+    others = _others(document, parameters, policies)
     upstreams = _sets(parameters)
     made = []
     for parameter in parameters:
@@ -80,7 +85,23 @@ def read(text: str) -> list[Draft]:
         elif parameter.get("component") == "federation-upstream":
             there = [policy for policy in policies if policy.get("vhost", "/") == vhost]
             made.append(_federation(name, value, vhost, list(_policies(name, there, upstreams))))
+    for draft in made:
+        draft.stays(others)
     return made
+
+
+def _others(document: Fields, parameters: list[Fields], policies: list[Fields]) -> list[str]:
+    """Name all that the file has beside shovels and federation."""
+    found = [key for key, value in document.items() if isinstance(value, list) and value and key not in _READ]
+    components = {str(each.get("component")) for each in parameters} - _COMPONENTS
+    found += [f"parameters {name}" for name in sorted(components)]
+    for policy in policies:
+        definition = policy.get("definition")
+        options = sorted(definition) if isinstance(definition, dict) else []
+        found += [
+            f"policy {policy.get('name')} {name}" for name in options if not name.startswith("federation-")
+        ]
+    return found
 
 
 def _objects(document: Any, key: str) -> list[Fields]:
@@ -157,7 +178,7 @@ def _vhost(path: str) -> str:
 def _options(draft: Draft, value: Fields, known: set[str]) -> None:
     """Say of every other option what becomes of it."""
     for option, given in value.items():
-        if option in known or (option in _NEEDLESS and not _NEEDLESS[option]):
+        if option in known:
             continue
         if option in _NEEDLESS:
             draft.note(0, f"not needed: {option}: {_NEEDLESS[option]}")
@@ -170,9 +191,7 @@ class _Shovel:
     """One end is this broker, the other one the parent's."""
 
     _KNOWN: Final = {
-        f"{end}-{what}"
-        for end in ("src", "dest")
-        for what in ("uri", "queue", "exchange", "exchange-key", "address")
+        f"{end}-{what}" for end in ("src", "dest") for what in ("uri", "queue", "exchange", "exchange-key")
     }
 
     def __init__(self, name: str, value: Fields, vhost: str) -> None:

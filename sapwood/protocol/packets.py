@@ -1,9 +1,18 @@
 """Packets: frames that a line carries as one, a MessagePack array of them; links and sessions alike."""
 
+from collections.abc import Iterator
 from typing import Final
 
+import msgspec
+
+from sapwood.protocol.bundles import UNREADABLE
+
 PACKET_OVERHEAD: Final = 5
+MOMENT: Final = 16 * 1024
 _MOST_IN_PACKET: Final = 0xFFFF
+_MOST_IN_PIECE: Final = 1000
+
+_items = msgspec.msgpack.Decoder(list[msgspec.Raw])
 
 
 def packet(encoded: list[bytes]) -> bytes:
@@ -27,3 +36,20 @@ def packets(encoded: list[bytes], max_frame: int) -> list[bytes]:
     if batch:
         result.append(packet(batch))
     return result
+
+
+def pieces(data: bytes) -> Iterator[bytes]:
+    """The same frames in the same order as packets that are read in a moment each, were `data` made of very
+    many small ones: a millisecond is for frames to be read, not a second. Each is made when it is asked for.
+    """
+    if len(data) <= MOMENT or data[0] & 0xF0 == 0x90:
+        yield data
+        return
+    try:
+        items = _items.decode(data)
+    except UNREADABLE:
+        yield data
+        return
+    for start in range(0, len(items), _MOST_IN_PIECE):
+        some = items[start : start + _MOST_IN_PIECE]
+        yield from packets([bytes(item) for item in some], MOMENT)

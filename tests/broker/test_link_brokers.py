@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from bridges.carriers.base import CarrierBroken
+from bridges.carriers.brokered import listener
 from bridges.carriers.brokered.carrier import BrokeredCarrier
-from bridges.carriers.brokered.envelopes import Knock, encode
+from bridges.carriers.brokered.envelopes import Claim, Knock, encode
 from bridges.carriers.brokered.line import Broker, BrokerLine, Ear
 from broker import link_brokers
 from broker.link_brokers import LinkBrokerListener
@@ -74,12 +75,18 @@ class FakeNode:
 
 
 def listening(monkeypatch: pytest.MonkeyPatch, **settings: Any) -> tuple[LinkBrokerListener, Stuck, FakeNode]:
+    monkeypatch.setattr(listener, "OBJECTIONS", 0.0)
     broker, node = Stuck(), FakeNode()
     monkeypatch.setattr(link_brokers, "broker_of", lambda site, one: broker)
     one = model.LinkBroker(uri=URI, **settings)
     site = Site(name="hq", listener=Listener(link_brokers=(one,)), link=Link(backoff_initial=0.001))
     made: Any = LinkBrokerListener(node, node, site, one)  # type: ignore[arg-type]
     return made, broker, node
+
+
+async def until_listening(made: LinkBrokerListener, broker: Stuck) -> None:
+    while broker.ear is None or made.state != "listening":
+        await asyncio.sleep(0)
 
 
 def knock(number: int) -> bytes:
@@ -91,8 +98,7 @@ async def test_answers_under_way_are_bounded_and_all_children_get_theirs(
 ) -> None:
     made, broker, node = listening(monkeypatch, proves_names=True)
     running = asyncio.create_task(made.run())
-    while broker.ear is None:
-        await asyncio.sleep(0)
+    await until_listening(made, broker)
     for number in range(5000):
         broker.ear.heard(f"store-{number}", knock(number))
     broker.ear.heard("store-0", knock(0))
@@ -132,8 +138,7 @@ async def test_a_child_that_knocks_all_the_time_gets_so_many_connections_and_no_
 
     monkeypatch.setattr(node, "serve", serve)
     running = asyncio.create_task(made.run())
-    while broker.ear is None:
-        await asyncio.sleep(0)
+    await until_listening(made, broker)
     for number in range(50):
         broker.ear.heard("york", knock(number))
         await asyncio.sleep(0.001)
@@ -151,13 +156,29 @@ async def test_it_listens_again_when_the_connection_was_lost(monkeypatch: pytest
     made, broker, _ = listening(monkeypatch)
     running = asyncio.create_task(made.run())
     for _ in range(3):
-        while broker.ear is None:
-            await asyncio.sleep(0.001)
+        await until_listening(made, broker)
         ear, broker.ear = broker.ear, None
+        assert ear is not None
         ear.lost(CarrierBroken("the broker went away"))
+    await until_listening(made, broker)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_where_another_parent_is_a_node_hears_nobody_and_says_who_is_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made, broker, node = listening(monkeypatch)
+    monkeypatch.setattr(listener, "OBJECTIONS", 60.0)
+    running = asyncio.create_task(made.run())
     while broker.ear is None:
-        await asyncio.sleep(0.001)
-    assert made.state == "listening"
+        await asyncio.sleep(0)
+    broker.ear.heard("york", knock(1))
+    broker.ear.heard("", encode(Claim("north", bytes(8), held=True)))
+    while made.state != "waiting":
+        await asyncio.sleep(0)
+    assert "node 'north' takes the children of this tree" in made.error
+    assert (node.tasks, made.links) == ([], 0)
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
 
@@ -165,8 +186,7 @@ async def test_it_listens_again_when_the_connection_was_lost(monkeypatch: pytest
 async def test_a_child_of_another_version_is_complained_of(monkeypatch: pytest.MonkeyPatch) -> None:
     made, broker, node = listening(monkeypatch)
     running = asyncio.create_task(made.run())
-    while broker.ear is None:
-        await asyncio.sleep(0)
+    await until_listening(made, broker)
     broker.ear.heard("york", encode(Knock(b"h" * 8, 65536, 2)))
     await asyncio.gather(*node.tasks)
     assert ["'york' speaks version 2" in text for text in node.complaints] == [True]

@@ -81,7 +81,7 @@ def york(book: Book) -> Iterator[Any]:
 
 
 def test_a_link_comes_goes_and_comes_back(book: Book, york: Any) -> None:
-    york.link = book.core.accept()
+    york.link = book.core.link_maker.accept()
     book.journal.link("up", "york")
     assert book.said() == ["+ link york (child) is up"]
     book.clock.now += 60
@@ -126,7 +126,7 @@ def test_a_lost_state_is_told_once(book: Book, york: Any) -> None:
 
 
 def test_a_neighbour_without_room(book: Book, york: Any) -> None:
-    york.link = book.core.accept()
+    york.link = book.core.link_maker.accept()
     york.peer_holds.add("queue:sales")
     book.journal.look()
     book.journal.look()

@@ -33,6 +33,7 @@ def test_each_broker_has_its_own_lines(tmp_path: Path, capsys: pytest.CaptureFix
         "user node-hq",
         "topic read sapwood/acme/link/+/up/#",
         "topic write sapwood/acme/link/+/down",
+        "topic readwrite sapwood/acme/link/parents",
         "# amqps://rabbit.example.com/stores",
         "# this node",
         "rabbitmqctl add_user hq",

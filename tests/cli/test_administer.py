@@ -1,5 +1,6 @@
 """Commands that look at a real node and administrate it: what they print, for people and as JSON."""
 
+import asyncio
 import json
 import subprocess
 import sys
@@ -12,7 +13,7 @@ import trustme
 
 from broker.cli import app as program
 from broker.cli.errors import CommandError
-from sapwood import RequestFailed
+from sapwood import RequestFailed, connect
 from sapwood.client import Client
 
 Sapwood = Callable[..., Any]
@@ -56,6 +57,40 @@ def test_long_lists_are_joined_from_pages(running: Any, sapwood: Sapwood, monkey
     assert found["more"] is True
 
 
+def test_a_message_is_shown_whole_and_stays(running: Any, sapwood: Sapwood) -> None:
+    long = "a long message, " * 1000
+
+    async def work(client: Client) -> None:
+        await client.create("sales")
+        await client.send("queue:sales", long.encode(), correlation_id=7, headers={"till": "4"})
+        await client.send("queue:sales", b"\x00\xff")
+
+    running.do(work)
+    text, binary = sapwood("queues", "sales", "--json")["messages"]
+    assert len(text["preview"]) < len(long)
+    shown = sapwood("queue", "message", "sales", text["id"])
+    assert long in shown
+    assert "correlation_id: 7" in shown
+    found = sapwood("queue", "message", "sales", text["id"], "--json")
+    assert (found["payload"], found["properties"]) == (long, {"correlation_id": 7, "headers": {"till": "4"}})
+    found = sapwood("queue", "message", "sales", binary["id"], "--json")
+    assert (found["encoding"], found["payload"]) == ("base64", "AP8=")
+    with pytest.raises(CommandError, match="has no message"):
+        sapwood("queue", "message", "sales", text["id"].replace("-0", "-9"))
+    assert sapwood("queues", "sales", "--json")["queue"]["messages"] == 2
+
+
+def test_a_queue_is_purged_and_stays(running: Any, sapwood: Sapwood) -> None:
+    fill(running)
+    assert sapwood("queue", "purge", "sales", "--yes") == "sales is emptied: 3 messages thrown away\n"
+    queue = sapwood("queues", "sales", "--json")["queue"]
+    assert (queue["messages"], queue["created"]) == (0, True)
+    fill(running, b"four")
+    assert sapwood("queue", "purge", "sales", "--yes", "--json") == {"purged": "sales", "messages": 1}
+    with pytest.raises(CommandError, match="no queue 'nobody'"):
+        sapwood("queue", "purge", "nobody", "--yes")
+
+
 def test_one_message_and_a_queue_are_deleted(running: Any, sapwood: Sapwood) -> None:
     fill(running)
     message = sapwood("queues", "sales", "--json")["messages"][1]["id"]
@@ -89,6 +124,25 @@ def test_sessions_consumers_and_routes(running: Any, sapwood: Sapwood) -> None:
     assert "prices/#" in routes
     assert routes_json["counts"]["topic/local"] == 1
     assert sapwood("routes", "--kind", "domain", "--json")["routes"][0]["destination"] == "hq"
+
+
+def test_a_session_is_closed_and_others_get_what_it_had(running: Any, sapwood: Sapwood) -> None:
+    async def work(client: Client) -> bytes:
+        await client.create("sales")
+        await client.send("queue:sales", b"one")
+        lost = asyncio.Event()
+        async with connect(running.url, session="stuck-till-4", on_lost=lambda error: lost.set()) as stuck:
+            assert (await anext(stuck.subscribe("queue:sales"))).payload == b"one"
+            listed = await asyncio.to_thread(sapwood, "sessions", "--json")
+            (name,) = (each["session"] for each in listed["sessions"] if each["session"].startswith("stuc"))
+            said = await asyncio.to_thread(sapwood, "session", "close", name, "--yes")
+            assert said == f"{name} is closed: 1 connection\n"
+            await asyncio.wait_for(lost.wait(), 20)
+            with pytest.raises(CommandError, match="no session 'nobody'"):
+                await asyncio.to_thread(sapwood, "session", "close", "nobody", "--yes")
+        return (await anext(client.subscribe("queue:sales"))).payload
+
+    assert running.do(work) == b"one"
 
 
 def test_dead_letters_are_listed_returned_and_thrown_away(running: Any, sapwood: Sapwood) -> None:

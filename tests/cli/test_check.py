@@ -1,5 +1,6 @@
 """`sapwood node check`: every kind of finding, each from a site that has it, and nothing changed."""
 
+import asyncio
 import os
 import socket
 import sqlite3
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 import trustme
 from bind_server import KEY, KEY_NAME, OTHER_KEY, ZONE, BindServer
+from brokered_harness import broker_at, parent_at
 from mosquitto_server import MosquittoServer
 
 from bridges import certificates
@@ -63,6 +65,28 @@ def test_a_link_broker_is_logged_in_to_and_one_that_is_away_is_a_warning(
     assert brokers[f"link broker {there}"] == "the node may listen there"
     assert "cannot be reached" in brokers[f"link broker {away}"]
     assert state(file, f"link broker {away}") == "warning"
+
+
+async def test_a_second_parent_at_a_link_broker_is_refused_by_name(
+    tmp_path: Path, mosquitto: MosquittoServer
+) -> None:
+    mosquitto.start()
+    uri = f"mqtt://127.0.0.1:{mosquitto.port}"
+    async with parent_at(broker_at(mosquitto, "sapwood"), "north"):
+        checked = await asyncio.to_thread(examine, at_link_broker(tmp_path, "hq", uri))
+        itself = await asyncio.to_thread(examine, at_link_broker(tmp_path, "north", uri))
+    (second,) = [each for each in checked[0] if each.subject == f"link broker {uri}"]
+    assert (second.state, checked[1]) == ("failed", 1)
+    assert "node 'north' takes the children of this tree" in second.text
+    (own,) = [each for each in itself[0] if each.subject == f"link broker {uri}"]
+    assert (own.state, own.text) == ("ok", "the node may listen there"), "it runs already"
+
+
+def at_link_broker(folder: Path, name: str, uri: str) -> Path:
+    file = folder / f"{name}.yaml"
+    listener = f"listener: {{port: {free_ports(1)[0]}, link_brokers: [{{uri: '{uri}'}}]}}"
+    file.write_text(f"broker:\n  name: {name}\n  data: {name}\n  {listener}\n")
+    return file
 
 
 def test_every_mistake_of_the_file_is_told_with_its_place(tmp_path: Path) -> None:

@@ -137,7 +137,9 @@ class Replay:
         line = self.lines[number] = Line(child, parent, self.name == child)
         core = self.site.core
         relation = Relation.MESH if mesh else Relation.PARENT
-        line.link = core.dial(name=parent, relation=relation) if line.dials else core.accept()
+        line.link = (
+            core.link_maker.dial(name=parent, relation=relation) if line.dials else core.link_maker.accept()
+        )
 
     def _lost(self, number: int) -> None:
         line = self.lines[number]

@@ -139,9 +139,40 @@ def _reference() -> tuple[Any, str]:
     return pyyaml.safe_load(reference_yaml()), reference_xml()
 
 
-def loaded() -> Any:
-    """The reference file in YAML, as it is loaded: each time a document that may be broken."""
-    return copy.deepcopy(_reference()[0])
+def loaded() -> tuple[Any, ElementTree.Element]:
+    """The reference files, as they are loaded: each time documents that may be broken."""
+    document, text = _reference()
+    return copy.deepcopy(document), ElementTree.fromstring(text)
+
+
+@cache
+def _around(path: tuple[str, ...]) -> tuple[str, str]:
+    """The reference files without all beside the way to a section, if they are right so; else all of them.
+
+    Most of what a reader does would be spent on sections that have nothing to do with the one to be broken.
+    """
+    document, root = loaded()
+    for depth, name in enumerate(path):
+        section, element = yaml_section(document, path[:depth]), xml_section(root, path[:depth])
+        for key in [key for key, held in section.items() if isinstance(held, dict | list)]:
+            if key != YAML(name):
+                del section[key]
+        for child in list(element):
+            if child.tag != XML(name):
+                element.remove(child)
+    small = json.dumps(document), ElementTree.tostring(root, "unicode")
+    try:
+        same = yaml.read(small[0]) == xml.read(small[1])
+    except ConfigurationError:
+        same = False
+    whole, text = _reference()
+    return small if same and JSON.is_valid(document) and XSD.is_valid(small[1]) else (json.dumps(whole), text)
+
+
+def around(path: tuple[str, ...]) -> tuple[Any, ElementTree.Element]:
+    """Documents that are right, with the section at `path`: each time ones that may be broken."""
+    in_yaml, in_xml = _around(path)
+    return json.loads(in_yaml), ElementTree.fromstring(in_xml)
 
 
 def yaml_section(document: Any, path: tuple[str, ...]) -> Any:
@@ -180,7 +211,7 @@ def refused_as_xml(root: ElementTree.Element) -> str:
 
 
 def test_the_broken_files_below_are_right_before_they_are_broken() -> None:
-    document, root = loaded(), ElementTree.fromstring(_reference()[1])
+    document, root = loaded()
     JSON.validate(document)
     assert yaml.read(json.dumps(document)) == xml.read(ElementTree.tostring(root, "unicode"))
 
@@ -190,23 +221,22 @@ def test_the_broken_files_below_are_right_before_they_are_broken() -> None:
 )
 def test_a_wrong_value_is_refused_by_reader_and_schema(path: tuple[str, ...], setting: Scalar) -> None:
     for text in wrong_texts(setting.kind):
-        document = loaded()
+        document, root = around(path[:-1])
         for value in (text, [text], {"x": text}):
             yaml_section(document, path[:-1])[YAML(setting.name)] = value
             assert YAML(setting.name) in refused_as_yaml(document)
-        root = ElementTree.fromstring(_reference()[1])
         xml_section(root, path[:-1]).set(XML(setting.name), text)
         assert XML(setting.name) in refused_as_xml(root)
 
 
 @pytest.mark.parametrize("path", SECTIONS, ids=".".join)
 def test_an_unknown_key_is_refused_by_reader_and_schema(path: tuple[str, ...]) -> None:
-    document, root = loaded(), ElementTree.fromstring(_reference()[1])
+    document, root = around(path)
     yaml_section(document, path)["nonsense"] = 1
     assert "'nonsense' is not a setting here" in refused_as_yaml(document)
     xml_section(root, path).set("nonsense", "1")
     assert "'nonsense' is not a setting here" in refused_as_xml(root)
-    root = ElementTree.fromstring(_reference()[1])
+    root = around(path)[1]
     ElementTree.SubElement(xml_section(root, path), "nonsense")
     assert "'nonsense' is not a setting here" in refused_as_xml(root)
 
@@ -215,7 +245,7 @@ def test_an_unknown_key_is_refused_by_reader_and_schema(path: tuple[str, ...]) -
 def test_a_missing_required_value_is_refused_by_reader_and_schema(
     path: tuple[str, ...], setting: Scalar
 ) -> None:
-    document, root = loaded(), ElementTree.fromstring(_reference()[1])
+    document, root = around(path[:-1])
     del yaml_section(document, path[:-1])[YAML(setting.name)]
     assert "is missing" in refused_as_yaml(document)
     del xml_section(root, path[:-1]).attrib[XML(setting.name)]
@@ -226,12 +256,12 @@ def test_a_missing_required_value_is_refused_by_reader_and_schema(
     "path", [path for path, one in every_setting(Site) if not isinstance(one, Scalar)], ids=".".join
 )
 def test_a_section_or_list_is_no_value(path: tuple[str, ...]) -> None:
-    document, root = loaded(), ElementTree.fromstring(_reference()[1])
+    document, root = around(path[:-1])
     yaml_section(document, path[:-1])[YAML(path[-1])] = "text"
     expected = "found 'text'" if path == ("permits",) else "found the text 'text'"  # the one that has a word
     assert expected in refused_as_yaml(document)
-    around = xml_section(root, path[:-1])
-    around.set(XML(path[-1]), "text")
+    outside = xml_section(root, path[:-1])
+    outside.set(XML(path[-1]), "text")
     assert "is an element, not an attribute" in refused_as_xml(root)
 
 
@@ -243,7 +273,7 @@ def second_connector(document: Any, root: ElementTree.Element) -> None:
 
 
 def test_a_second_connector_is_refused_by_reader_and_schema() -> None:
-    document, root = loaded(), ElementTree.fromstring(_reference()[1])
+    document, root = loaded()
     second_connector(document, root)
     assert "a node has one parent" in refused_as_yaml(document)
     assert "a node has one parent" in refused_as_xml(root)
@@ -263,7 +293,7 @@ def test_a_second_connector_is_refused_by_reader_and_schema() -> None:
     ids=str,
 )
 def test_what_excludes_each_other_is_refused_by_reader_and_json_schema(change: dict[str, Any]) -> None:
-    document = loaded()
+    document, _ = loaded()
     document["broker"] |= change
     document["broker"] = {key: value for key, value in document["broker"].items() if value is not None}
     refused_as_yaml(document)

@@ -26,6 +26,8 @@ def test_only_what_cannot_be_guessed_is_required() -> None:
         "listener.link_brokers.uri",
         "children.name",
         "accounts.name",
+        "operators.name",
+        "operators.token_hash",
         "forwards.name",
         "forwards.to",
         "delivery.destinations.pattern",

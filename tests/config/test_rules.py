@@ -388,3 +388,16 @@ def test_advice_about_secrets_is_for_secrets_only() -> None:
     known = {"secretEnv", "secretFile", "sessionSecretEnv", "sessionSecretFile"}
     assert "'sessionSecretEnv'" in secret_advice("sessionSecret", known, XML)
     assert secret_advice("password", known, XML) == ""
+
+
+@pytest.mark.parametrize("way", [{"uri": "srv://local"}, {"discover": "lan"}])
+def test_the_same_network_is_asked_by_whoever_has_a_proof_alone(way: dict[str, str]) -> None:
+    (found,) = contradictions(with_connector(**way), YAML)
+    assert "prove its name" in found.message
+    assert not contradictions(with_connector(**way, secret_env="S"), YAML)
+
+
+def test_a_leaf_answers_nobody_who_looks_for_a_parent() -> None:
+    site = replace(with_connector(), listener=Listener(discoverable=True))
+    (found,) = contradictions(site, YAML)
+    assert found.path == ("listener", "discoverable")

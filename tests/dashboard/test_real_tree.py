@@ -1,6 +1,7 @@
 """The dashboard of real nodes: HQ, a region and a store, with applications that send, read and call."""
 
 import asyncio
+import json
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
@@ -185,6 +186,47 @@ async def test_a_dead_letter_is_returned_and_read(tree: Tree, opened: Opened) ->
         assert delivery.payload == b"read me"
         delivery.ack()
     await expect(rows(page)).to_have_count(0)
+
+
+async def test_a_message_is_shown_whole_and_a_queue_is_purged(tree: Tree, opened: Opened) -> None:
+    page = await opened(tree.url("hq"))
+    long = json.dumps({"article": 1004, "note": "x" * 1000})
+    async with connect(tree.url("hq")) as client:
+        await client.create("receipts")
+        await client.send("queue:receipts", long.encode(), correlation_id=7)
+        await client.send("queue:receipts", b"\x00\x01till\xff" * 3)
+    await page.goto(f"{tree.url('hq')}/dashboard/#/queues/queue%3Areceipts")
+    panel = page.locator(".panel")
+    await panel.get_by_role("row", name=re.compile("1004")).get_by_role("button", name="Show").click()
+    payload = panel.get_by_label("The payload")
+    await expect(payload).to_have_text(json.dumps(json.loads(long), indent=2))
+    await expect(panel).to_contain_text("correlation_id")
+    async with page.expect_download() as download:
+        await panel.get_by_role("button", name="Download").click()
+    assert (await (await download.value).path()).read_bytes() == long.encode()
+    await panel.get_by_role("row", name=re.compile("base64")).get_by_role("button", name="Show").click()
+    await expect(payload).to_contain_text(
+        "00000000  00 01 74 69 6c 6c ff 00 01 74 69 6c 6c ff 00 01  ..till...till..."
+    )
+    await panel.get_by_role("button", name="Hide").click()
+    await expect(payload).to_have_count(0)
+    await panel.get_by_role("button", name="Purge…").click()
+    await page.get_by_role("dialog").get_by_role("button", name="Throw away").click()
+    await expect(page.locator(".notice")).to_have_text("2 messages thrown away.")
+    await expect(panel).to_contain_text("None.")
+
+
+async def test_a_session_is_closed(tree: Tree, opened: Opened) -> None:
+    lost = asyncio.Event()
+    async with connect(tree.url("hq"), session="stuck-till-4", on_lost=lambda _error: lost.set()) as client:
+        await client.create("errands")
+        page = await opened(tree.url("hq"), "sessions")
+        await rows(page).filter(has_text="stuc").click()
+        await page.get_by_role("button", name="Close the session…").click()
+        question = page.get_by_role("dialog", name="Close this session?")
+        await question.get_by_role("button", name="Close the session").click()
+        await expect(page.locator(".notice")).to_have_text("1 connection closed.")
+        await asyncio.wait_for(lost.wait(), 20)
 
 
 async def test_a_message_and_a_queue_are_deleted(tree: Tree, opened: Opened) -> None:

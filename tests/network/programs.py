@@ -88,7 +88,7 @@ class _Mqtt:
             session = Properties(PacketTypes.CONNECT)
             session.SessionExpiryInterval = _DAY
             kept = {"clean_start": False, "properties": session}
-        self._paho.connect("127.0.0.1", self._server.port, keepalive=10, **kept)
+        self._paho.connect_async("127.0.0.1", self._server.port, keepalive=10, **kept)  # which tries again
         self._paho.loop_start()
         assert self._there.wait(PATIENCE), "the broker does not answer"
         return self

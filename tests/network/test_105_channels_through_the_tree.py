@@ -115,9 +115,10 @@ async def test_a_web_page_three_levels_below(network: Network) -> None:
     await site.start()
     try:
         await start(network, offered(runner.addresses[0][1]))
+        patient = aiohttp.TCPConnector(keepalive_timeout=PATIENCE)  # the channel stays while it is looked at
         async with (
             forwarding(network, "hq", "shop:till") as here,
-            aiohttp.ClientSession() as session,
+            aiohttp.ClientSession(connector=patient) as session,
             session.get(f"http://127.0.0.1:{here.port}/") as answer,
         ):
             assert await answer.read() == body

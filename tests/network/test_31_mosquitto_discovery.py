@@ -196,3 +196,36 @@ async def test_queue_messages_for_a_reader_who_is_not_there_go_elsewhere(
     status = await network.status("york")
     waiting = sum(queue["messages"] for queue in status["queues"])
     assert waiting + got >= 100 - got
+
+
+async def test_a_reader_that_has_left_delays_nobody_elsewhere(network: Network, broker: Start) -> None:
+    """However long a route lingers: the first message that comes back ends it, and none follows it."""
+    linger = {"advisories": {"linger": "600s"}}
+    network.add("hq", **linger)
+    servers = {name: broker(name) for name in ("york", "leeds")}
+    for name, server in servers.items():
+        network.add(name, "hq", site_broker={"uri": server.uri}, **linger)
+    await network.start()
+    await joined(network, *servers)
+    orders = ("-t", "$share/g/queue/orders", "-q", "1", "-i", "till")
+    with Listener(servers["york"].port, *orders) as gone, Listener(servers["leeds"].port, *orders) as there:
+        for name in servers:
+            await knows(network, name, "queue:orders")
+        await network.until("hq", lambda _: len(told(network, "add")) == 2, "told of both readers")
+        gone.stop()
+        await knows(network, "york")
+        for number in range(20):  # about half of them are sent to york, one by one
+            await network.send("hq", "queue:orders", [b"%d" % number])
+        await there.until(20)
+        await network.until("hq", lambda _: len(told(network, "remove")) == 1, "told that york's has gone")
+        later = [str(number) for number in range(20, 120)]
+        await network.send("hq", "queue:orders", [text.encode() for text in later])
+        await there.until(120)
+        assert there.payloads()[20:] == later
+        assert not gone.got()
+
+
+def told(network: Network, op: str) -> list[str]:
+    """The stores from which HQ has heard this of the readers of `queue:orders`."""
+    rows = network.advisories("hq", op)
+    return [row.peer for row in rows if (row.kind, row.destination) == ("queue", "orders")]

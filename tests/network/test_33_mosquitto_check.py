@@ -8,10 +8,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from harness import Network
 from mosquitto_server import DISCOVERY, MosquittoServer
 
+from bridges.site_brokers.mosquitto.inspection import KEPT
+
 Start = Callable[..., MosquittoServer]
+ALL = tuple(dict.fromkeys((*DISCOVERY, *KEPT)))
 DOCUMENT = Path(__file__).parents[2] / "docs" / "mosquitto.md"
 
 
@@ -26,9 +30,21 @@ async def check(network: Network, name: str) -> list[dict[str, Any]]:
 
 
 async def test_a_mosquitto_that_tells_everything_lacks_nothing(network: Network, broker: Start) -> None:
-    network.add("york", site_broker={"uri": broker("york").uri})
+    network.add("york", site_broker={"uri": broker("york", *ALL).uri})
     (found,) = await check(network, "york")
     assert found["state"] == "ok", found
+
+
+@pytest.mark.parametrize("lines", [(), ("autosave_interval 1",), ("autosave_on_changes true",)], ids=str)
+async def test_a_mosquitto_that_would_lose_what_it_confirmed_is_told_by_which_lines_it_keeps_it(
+    network: Network, broker: Start, lines: tuple[str, ...]
+) -> None:
+    """Killed, it would come back as it was: it saves by the clock, or after 1,800 changes."""
+    server = broker("york", *DISCOVERY, "log_type information", *lines)
+    network.add("york", site_broker={"uri": server.uri})
+    (found,) = await check(network, "york")
+    assert (found["state"], "saves at once" in found["text"]) == ("warning", True)
+    assert {"persistence true", "autosave_on_changes true", "autosave_interval 1"} < {*found["lines"]}
 
 
 async def test_a_plain_mosquitto_lacks_lines_and_they_are_printed(network: Network, broker: Start) -> None:
@@ -45,6 +61,7 @@ async def test_a_plain_mosquitto_lacks_lines_and_they_are_printed(network: Netwo
         "persistence true",
         "autosave_on_changes true",
         "autosave_interval 1",
+        "log_type information",
         "max_queued_messages 100000",
     ]
     documented = (
@@ -70,7 +87,7 @@ async def test_a_broker_that_gives_all_connections_of_a_user_one_id_is_refused_w
 
 
 async def test_one_line_that_lacks_is_named(network: Network, broker: Start) -> None:
-    lines = [line for line in DISCOVERY if line != "log_type unsubscribe"]
+    lines = [line for line in ALL if line != "log_type unsubscribe"]
     network.add("york", site_broker={"uri": broker("york", *lines).uri})
     (found,) = await check(network, "york")
     assert found["lines"] == ["log_type unsubscribe"]
@@ -89,7 +106,7 @@ async def test_permissions_that_lack_are_printed_and_a_node_without_them_does_no
 ) -> None:
     acl = tmp_path / "acl"
     acl.write_text("topic readwrite prices/#\n")
-    server = broker("york", *DISCOVERY, f"acl_file {acl}")
+    server = broker("york", *ALL, f"acl_file {acl}")
     network.add("york", site_broker={"uri": server.uri})
     found = await check(network, "york")
     assert any("topic readwrite $sapwood/bridge/#" in each["lines"] for each in found), found

@@ -16,6 +16,14 @@ async def get(url: str) -> Any:
         return await answer.json()
 
 
+async def scraped(url: str) -> dict[str, float]:
+    """The figures that have no labels."""
+    async with aiohttp.ClientSession() as http, http.get(f"{url}/metrics") as answer:
+        lines = (await answer.text()).splitlines()
+    pairs = (line.split(" ") for line in lines if not line.startswith("#") and "{" not in line)
+    return {name: float(value) for name, value in pairs}
+
+
 async def sapwood(*arguments: str) -> str:
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-P", "-m", "broker.cli", *arguments, stdout=asyncio.subprocess.PIPE
@@ -71,6 +79,9 @@ async def test_the_root_says_which_nodes_are_down_and_since_when(tmp_path: Path)
         assert "Node that is down" in top
         assert json.loads(await sapwood("top", "--tree", "--once", "--json", url))["below"]["down"] == 1
         assert said in await sapwood("status", url)
+        figures = await scraped(url)
+        assert (figures["sapwood_nodes_below"], figures["sapwood_nodes_below_down"]) == (3, 1)
+        assert figures["sapwood_nodes_below_down_longest_seconds"] > 0
         await network.launch("york")
         await until_down(url)
         assert "3 nodes below, none down" in await sapwood("tree", "--down", "--url", url)

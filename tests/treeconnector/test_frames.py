@@ -7,9 +7,10 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 
+from sapwood.protocol import packets as joining
 from sapwood.protocol.destinations import Destination, Kind, queue
 from sapwood.protocol.errors import FrameError
-from sapwood.protocol.packets import packet, packets
+from sapwood.protocol.packets import packet, packets, pieces
 from treeconnector import frames
 from treeconnector.frames import Advice, Position, Unknown, encode
 from treeconnector.incoming import decode_packet
@@ -205,7 +206,7 @@ def test_mutated_frames(chosen, data):
 def test_a_packet_of_very_many_frames_is_several_that_are_read_in_a_moment():
     encoded = [frames.encode(frames.Ping(number)) for number in range(50_000)]
     (whole,) = packets(encoded, 1 << 20)
-    found = list(frames.pieces(whole))
+    found = list(pieces(whole))
     assert len(found) == 50
     read = [frame for piece in found for frame in decode_packet(piece, 1 << 20)]
     assert read == [frames.Ping(number) for number in range(50_000)]
@@ -214,8 +215,8 @@ def test_a_packet_of_very_many_frames_is_several_that_are_read_in_a_moment():
 def test_no_more_of_a_packet_is_made_than_is_read(monkeypatch):
     (whole,) = packets([frames.encode(frames.Ping(number)) for number in range(50_000)], 1 << 20)
     made = []
-    monkeypatch.setattr(frames, "packets", lambda encoded, most: made.append(encoded) or [b"".join(encoded)])
-    first = next(frames.pieces(whole))
+    monkeypatch.setattr(joining, "packets", lambda encoded, most: made.append(encoded) or [b"".join(encoded)])
+    first = next(pieces(whole))
     assert [len(each) for each in made] == [1000]
     assert first == b"".join(made[0])
 
@@ -223,7 +224,7 @@ def test_no_more_of_a_packet_is_made_than_is_read(monkeypatch):
 def test_a_packet_of_large_frames_is_divided_by_its_bytes_and_a_small_one_is_left():
     large = [frames.encode(frames.Bundle(number, b"h", bytes(20_000))) for number in range(20)]
     (whole,) = packets(large, 1 << 20)
-    assert [len(decode_packet(piece, 1 << 20)) for piece in frames.pieces(whole)] == [1] * 20
+    assert [len(decode_packet(piece, 1 << 20)) for piece in pieces(whole)] == [1] * 20
     for small in (
         packets(large[:2], 1 << 20)[0],
         b"",
@@ -231,7 +232,7 @@ def test_a_packet_of_large_frames_is_divided_by_its_bytes_and_a_small_one_is_lef
         bytes(100_000),
         b"\xdd" + b"\xff" * 99_999,
     ):
-        assert list(frames.pieces(small)) == [small]
+        assert list(pieces(small)) == [small]
 
 
 @pytest.mark.parametrize(

@@ -75,17 +75,6 @@ def test_only_what_is_over_expires() -> None:
     assert set(store.table) == {RETURNS}
 
 
-def test_a_source_confirms_its_own_keys_only() -> None:
-    store = Store()
-    store.interests.recover([ORDERS, RETURNS], now=0.0, source="sessions")
-    store.interests.recover([PRICES], now=0.0, source="site-broker")
-    store.interests.add(RETURNS, "a", "c1", 1.0)
-    assert store.interests.confirm_all("sessions") == [ORDERS]
-    assert set(store.table) == {RETURNS, PRICES}
-    assert store.interests.confirm_all("site-broker") == [PRICES]
-    assert store.interests.confirm_all() == []
-
-
 def test_a_consumer_that_came_and_went_ends_the_recovery() -> None:
     store = Store()
     store.interests.recover([ORDERS], now=0.0)

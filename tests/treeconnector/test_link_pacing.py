@@ -30,10 +30,10 @@ def test_a_second_ahead_is_free():
 
 
 def test_a_pause_is_a_second_at_most_and_the_rest_is_forgiven():
-    pace = Pace(100, 0)
+    pace = Pace(100.0, 0)
     assert pace.charge(1_000_000, 50) == 51
     assert pace.charge(0, 51) is None
-    assert repr(pace) == "<Pace 100/s used up until 52.0>"
+    assert repr(pace) == "<Pace 100.0/s used up until 52.0>"
 
 
 def test_topics_that_are_asked_for_no_more_cost_as_those_that_are(links):

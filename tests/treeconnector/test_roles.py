@@ -12,10 +12,8 @@ def test_roles_by_name() -> None:
 
 
 @pytest.mark.parametrize("role", [Leaf(), Branch(), Root()])
-def test_a_role_advises_where_it_has_neighbours(role: Leaf | Branch | Root) -> None:
+def test_a_role_is_found_by_the_name_that_it_has(role: Leaf | Branch | Root) -> None:
     assert role_of(role.name).name == role.name
-    assert role.advises_up == role.has_parent
-    assert role.advises_down == role.accepts_children
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,7 @@ from bridges.carriers.brokered.envelopes import (
     OVERHEAD,
     VERSION,
     Answer,
+    Claim,
     End,
     Envelope,
     Gone,
@@ -173,7 +174,7 @@ class BrokeredCarrier(Carrier):
 
     def _hear(self, envelope: Envelope) -> None:
         match envelope:
-            case Knock():
+            case Knock() | Claim():
                 self.strangers += 1
             case Answer(nonce, max_packet, version):
                 self._answered(nonce, max_packet, version)

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from sapwood.protocol.errors import FrameError
+from sapwood.protocol.names import MAX_NODE_NAME
 
 VERSION: Final = 1
 HALF: Final = 8
@@ -75,7 +76,15 @@ class Gone(_Envelope, frozen=True, array_like=True, tag=6):
     nonce: Annotated[bytes, Meta(min_length=HALF, max_length=2 * HALF)]
 
 
-Envelope = Knock | Answer | Packets | Taken | End | Gone
+class Claim(_Envelope, frozen=True, array_like=True, tag=7):
+    """Parent to parents: I hear the children's knocks here. `run`: of one listener; `held`: since a while."""
+
+    node: Annotated[str, Meta(max_length=MAX_NODE_NAME)]
+    run: Half
+    held: bool = False
+
+
+Envelope = Knock | Answer | Packets | Taken | End | Gone | Claim
 
 _encoder: Final = msgspec.msgpack.Encoder()
 _decoder: Final[msgspec.msgpack.Decoder[Envelope]] = msgspec.msgpack.Decoder(Envelope)

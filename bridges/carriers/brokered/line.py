@@ -80,4 +80,6 @@ class Broker(ABC):
 
     @abstractmethod
     async def listen(self, ear: Ear) -> BrokerLine:
-        """The parent's line on which all children knock. Nothing is said on it."""
+        """The parent's line on which all children knock. Parents hear what is said on it, this one too; where
+        the broker does not let them, nobody does.
+        """

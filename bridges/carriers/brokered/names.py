@@ -23,6 +23,11 @@ class Topics:
         """The parent subscribes to this, to hear of children."""
         return f"{self._all}/+/up/knock"
 
+    @property
+    def parents(self) -> str:
+        """Where parents meet. No child may read or write it."""
+        return f"{self._all}/parents"
+
     def knock(self, child: str) -> str:
         return f"{self._all}/{child}/up/knock"
 
@@ -33,8 +38,8 @@ class Topics:
         return f"{self._all}/{child}/down"
 
     def child_of(self, topic: str) -> str:
-        """Whose topic it is; '' if no node can have that name."""
-        return _legal(topic.removeprefix(f"{self._all}/").partition("/")[0])
+        """Whose topic it is; '' if it is the parents', or no node can have that name."""
+        return "" if topic == self.parents else _legal(topic.removeprefix(f"{self._all}/").partition("/")[0])
 
     @property
     def _all(self) -> str:
@@ -56,6 +61,9 @@ class Queues:
     def knocks(self) -> str:
         """The binding key of the parent's queue for knocks. Children's names may hold dots."""
         return "#.up.knock"
+
+    parents = "parents"
+    """The key with which parents meet; each child's has a dot."""
 
     def knock(self, child: str) -> str:
         return f"{child}.up.knock"

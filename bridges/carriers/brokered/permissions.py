@@ -1,6 +1,7 @@
 """The lines that confine each child to its own topics or queues at its parent's broker. Text only.
 
-Law: a child may say on its `up` and hear on its `down`, nothing else; the parent may do the reverse for all.
+Law: a child may say on its `up` and hear on its `down`, nothing else; the parent may do the reverse for all,
+and meet other parents.
 Each child logs in with a user of its own, named as the child.
 
 Wrinkle: RabbitMQ lets a user without topic permissions use every key of an exchange that he may write to, so
@@ -32,6 +33,7 @@ def acl_file(tree: str, node_user: str) -> list[str]:
         f"user {node_user}",
         f"topic read {topics.up('+')}/#",
         f"topic write {topics.down('+')}",
+        f"topic readwrite {topics.parents}",
     ]
 
 
@@ -46,6 +48,9 @@ def dynamic_security(tree: str, node_user: str, children: Iterable[str]) -> list
             ("subscribePattern", f"{topics.up('+')}/#"),
             ("publishClientReceive", f"{topics.up('+')}/#"),
             ("publishClientSend", topics.down("+")),
+            ("subscribeLiteral", topics.parents),
+            ("publishClientReceive", topics.parents),
+            ("publishClientSend", topics.parents),
         ),
     ]
     for child in children:

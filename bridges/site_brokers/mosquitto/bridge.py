@@ -158,7 +158,7 @@ class MosquittoBridge:
             memory,
             desk,
             loops,
-            publishing.say,
+            publishing,
             self._save_soon,
             end,
             self.wanted,

@@ -1,6 +1,6 @@
 """Our topic filters in the session that the broker keeps, and the copies that come where several match."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from bridges.site_brokers.mosquitto.connection import Received
@@ -10,10 +10,13 @@ _MOST_ID: Final = 268_435_455
 
 
 class OwnFilters:
-    """`ids`: by filter; it is the memory's own."""
+    """`ids`: by filter; it is the memory's own. `awaited`: filters that are wanted, until the broker has
+    answered for them.
+    """
 
     def __init__(self, ids: dict[str, int]) -> None:
         self.ids = ids
+        self.awaited: set[str] = set()
 
     def __repr__(self) -> str:
         return f"<OwnFilters {len(self.ids)}>"
@@ -25,9 +28,14 @@ class OwnFilters:
         """Id and text of those that match."""
         return ((number, text) for text, number in self.ids.items() if matches(text, topic))
 
-    def free_id(self) -> int:
-        """Above all others, so that it is not one that messages still come for."""
-        return max(self.ids.values(), default=0) % _MOST_ID + 1
+    def awaits(self, topic: str) -> bool:
+        """Would a message at this topic get lost now, because we are about to subscribe to it?"""
+        return bool(topic and self.awaited) and any(matches(text, topic) for text in self.awaited)
+
+    def free_ids(self, texts: Iterable[str]) -> dict[str, int]:
+        """An id for each, above all others, so that it is not one that messages still come for."""
+        last = max(self.ids.values(), default=0)
+        return {text: (last + number) % _MOST_ID + 1 for number, text in enumerate(texts)}
 
 
 class Copies:

@@ -1,7 +1,7 @@
 """Finds what a Mosquitto lacks for a node beside it, by trying: each kind of log line is provoked and
 listened for.
 
-Changes nothing at the broker, and disturbs no node that works there.
+Leaves nothing at the broker, and disturbs no node that works there.
 """
 
 import asyncio
@@ -16,21 +16,25 @@ from bridges.properties import MqttProperties
 from bridges.site_brokers.base import Finding, Setup, SiteBrokerError
 from bridges.site_brokers.mosquitto.connection import FAILURE, Filter, MqttConnection, Post, Received
 from bridges.site_brokers.mosquitto.discovery import COUNT, LOGS, SHARED
-from bridges.site_brokers.mosquitto.log_lines import SUBSCRIBE, UNSUBSCRIBE, Came, Went, read
+from bridges.site_brokers.mosquitto.log_lines import LOG, SUBSCRIBE, UNSUBSCRIBE, Came, Went, read
 from bridges.site_brokers.mosquitto.login import ONE_ID, MqttAccess, Unsupported
 from bridges.site_brokers.mosquitto.names import OURS, Names
 from bridges.site_brokers.mosquitto.ownership import HOLDER, WHO
 
 _PATIENCE: Final = 3.0
+_SAVES: Final = 0.5
+_SAVED: Final = b"Saving in-memory database"
 _PROBE: Final = OURS + "probe"
+_INFORMATION: Final = LOG + "I"
 KEPT: Final = (
     "persistence true",
     "autosave_on_changes true",
     "autosave_interval 1",
+    "log_type information",
     "max_queued_messages 100000",
 )
-"""They let the broker keep what waits for the node while that is restarted, or while the broker is killed. It
-cannot be seen from outside whether they are there; where no other is, they are not either."""
+"""They let the broker keep what waits for the node while that is restarted, or while the broker is killed.
+The last cannot be seen from outside; where no other is, it is not either."""
 LOG_LINES: Final = {
     "subscribe": ("log_type subscribe",),
     "unsubscribe": ("log_type unsubscribe",),
@@ -54,6 +58,7 @@ class _Ears:
         self.complete = asyncio.Event()
         self.pushed_out = False
         self.echoed = asyncio.Event()
+        self.saved = asyncio.Event()
 
     def lost(self, error: SiteBrokerError) -> None:
         self.pushed_out = True
@@ -64,6 +69,9 @@ class _Ears:
             self.echoed.set()
         elif topic == HOLDER:
             self.held = True
+        elif topic == _INFORMATION:
+            if _SAVED in payload:
+                self.saved.set()
         elif topic in (COUNT, SHARED):
             self.there += int(payload) if topic not in self.counts and payload.isdigit() else 0
             self.counts.add(topic)
@@ -100,6 +108,8 @@ async def inspect(
                 return [*found, Finding(True, f"the site's broker: {ONE_ID}", lines)]
             found += _log(ears, max(codes) >= FAILURE)
             found += _before(setup, ears)
+        if ear.retains and len(ears.missing) < len(LOG_LINES):
+            found += await _saves(ear, ears)
         return found
     finally:
         await ear.close()
@@ -171,6 +181,27 @@ async def _permissions(ear: MqttConnection, names: Names, ears: _Ears) -> list[F
     return [
         Finding(True, "the broker does not let us read what a node needs; lines for its acl_file:", lines)
     ]
+
+
+async def _saves(ear: MqttConnection, ears: _Ears) -> list[Finding]:
+    """Two changes, each of which is to be saved at once: saves by the clock have a second between them."""
+    await ear.subscribe([Filter(_INFORMATION, 0)])
+    saved = []
+    for payload in (b"?", b""):
+        ears.saved.clear()
+        ear.post(Post(_PROBE, payload, 1, True, MqttProperties(), lambda code: None))
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_SAVES):
+                await ears.saved.wait()
+        saved.append(ears.saved.is_set())
+    if all(saved):
+        return []
+    text = (
+        "the broker does not show that it saves at once what it confirms: killed, it comes back as it was"
+        " up to half an hour ago, and what it confirmed since is lost; add the lines that lack, and restart"
+        " Mosquitto"
+    )
+    return [Finding(False, text, KEPT[:4])]
 
 
 async def _provoke(access: MqttAccess, probe: str, versions: Sequence[MQTTProtocolVersion]) -> None:

@@ -1,7 +1,8 @@
 """Giving messages to the broker, over the session's connection.
 
 Law: what the broker is given counts when it has answered; what is retained only once it is on our disk that
-this came from the tree.
+this came from the tree. A request goes no sooner than we are subscribed to the place of its answer;
+what is behind it waits.
 """
 
 from collections import deque
@@ -84,12 +85,17 @@ class Poster:
                 continue
             if post is not None:
                 self._posts.append((delivery, post))
-        self._post_waiting()
+        self.go_on()
 
-    def _post_waiting(self) -> None:
-        """One by one while one of them may be what the broker ended the connection for."""
+    def go_on(self) -> None:
+        """As far as it may; the broker has answered. One by one while one of them may be what it ended the
+        connection for.
+        """
         while self._posts and not (self._poison.any and self._unanswered):
-            delivery, post = self._posts.popleft()
+            delivery, post = self._posts[0]
+            if self._filters.awaits(post.properties.response_topic):
+                return
+            self._posts.popleft()
             self._unanswered[delivery.id] = None
             self._client.post(post)
 
@@ -133,7 +139,7 @@ class Poster:
         self._unanswered.pop(delivery.id, None)
         self._poison.cleared(delivery.id)
         self._settle(delivery, topic, code)
-        self._post_waiting()
+        self.go_on()
 
     def _settle(self, delivery: BrokerDelivery, topic: str, code: int) -> None:
         if code == _NOBODY and delivery.destination.kind == Kind.QUEUE:

@@ -8,7 +8,7 @@ for it may be that the new reader has it as well.
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from bridges.properties import FROM_TREE, MqttProperties, from_mqtt
@@ -19,11 +19,12 @@ from bridges.site_brokers.mosquitto.filters import Copies, OwnFilters
 from bridges.site_brokers.mosquitto.loop_detection import LoopDetection, digest
 from bridges.site_brokers.mosquitto.memory import Memory
 from bridges.site_brokers.mosquitto.names import OURS, Names, Unspellable
-from bridges.site_brokers.mosquitto.publishing import ENVELOPE
+from bridges.site_brokers.mosquitto.publishing import ENVELOPE, Poster
 from bridges.site_brokers.mosquitto.session_takeover import FILTERS, PATIENCE, read, written
 from sapwood.protocol.bundles import Message
 from sapwood.protocol.destinations import Destination, Kind
 from treeconnector.patterns import matches
+from treeconnector.trie import PatternTrie
 
 _log = logging.getLogger("sapwood.site")
 _QOS: Final = 2
@@ -35,7 +36,7 @@ _LISTED: Final = 100
 
 
 class Subscriber:
-    """Of one connection. `inherited`: our filters as the broker keeps them. `say`: publishes for us.
+    """Of one connection. `inherited`: our filters as the broker keeps them. `poster`: publishes for us.
 
     `changed`: the memory is to be saved. `lost`: the connection is of no more use.
     """
@@ -48,7 +49,7 @@ class Subscriber:
         memory: Memory,
         desk: Desk,
         loops: LoopDetection,
-        say: Callable[[Post], None],
+        poster: Poster,
         changed: Callable[[], None],
         lost: Callable[[SiteBrokerError], None],
         wanted: frozenset[Destination],
@@ -61,10 +62,12 @@ class Subscriber:
         self._memory = memory
         self._desk = desk
         self._loops = loops
-        self._say = say
+        self._poster = poster
         self._save_soon = changed
         self._lost = lost
-        self._wanted = wanted
+        self._wanted: frozenset[Destination] = frozenset()
+        self._patterns: PatternTrie[Destination] = PatternTrie()
+        self._note_wanted(wanted)
         self._inherited = inherited
         self._has_news = False
         self._late: list[Received] = []
@@ -81,6 +84,7 @@ class Subscriber:
         self._work: asyncio.Task[None] | None = None
         self._patience: asyncio.Task[None] | None = None
         self._not_taken = NotTaken(_LISTED)
+        self._filters.awaited = {*self._wanted_filters()}
 
     def __repr__(self) -> str:
         return f"<Subscriber {self._client!r} filters={len(self._filters)}>"
@@ -150,18 +154,27 @@ class Subscriber:
             self._leave_filters(said)
 
     def _leave_filters(self, said: bytes) -> None:
-        self._say(Post(FILTERS, said, 1, True, MqttProperties(), lambda code: None))
+        self._poster.say(Post(FILTERS, said, 1, True, MqttProperties(), lambda code: None))
 
     # --- subscriptions
 
     def want(self, wanted: frozenset[Destination]) -> None:
         """Ask anew for a filter that is wanted again: the broker gives what is retained."""
-        self._wanted = wanted
-        self._unwanted |= self._granted_filters - self._wanted_filters().keys()
+        self._note_wanted(wanted)
+        filters = self._wanted_filters().keys()
+        self._unwanted |= self._granted_filters - filters
+        self._filters.awaited = filters - self._granted_filters - self._denied.keys()
         self._changed.set()
         late, self._late = self._late, []
         for received in late:
             self.came(received)
+
+    def _note_wanted(self, wanted: frozenset[Destination]) -> None:
+        for key in self._wanted - wanted:
+            self._patterns.remove(key.name, key)
+        for key in wanted - self._wanted:
+            self._patterns.add(key.name, key)
+        self._wanted = wanted
 
     def _wanted_filters(self) -> dict[str, None]:
         wanted: dict[str, None] = {}
@@ -193,29 +206,32 @@ class Subscriber:
         unwanted, self._unwanted = self._unwanted, set()
         gone = [text for text in ids if text not in wanted and not self._memory.heir]
         fresh = [text for text in wanted if text not in self._granted_filters or text in unwanted]
+        self._granted_filters.difference_update(gone)
         now = asyncio.get_running_loop().time()
         self._fresh = {text: at for text, at in self._fresh.items() if at > now - _GREETED}
-        for text in fresh:
-            if text not in ids:
-                ids[text] = self._filters.free_id()
-            self._fresh[text] = now
+        ids.update(self._filters.free_ids(text for text in fresh if text not in ids))
+        self._fresh.update(dict.fromkeys(fresh, now))
         if fresh:
             self._memory.save_session()
         codes = await self._client.subscribe(
             [Filter(text, _QOS, ids[text], greeted=text in unwanted) for text in fresh]
         )
-        for text, code in zip(fresh, codes, strict=True):
-            self._granted(text, code)
+        self._answered(fresh, codes)
         await self._client.unsubscribe(gone)
         for text in gone:
             ids.pop(text, None)
-            self._granted_filters.discard(text)
         if gone:
             self._memory.save_session()
         self._has_news = True
         self._save_soon()
         if self._discovery is not None:
             self._discovery.own_changed(len(ids))
+
+    def _answered(self, filters: list[str], codes: Iterable[int]) -> None:
+        for text, code in zip(filters, codes, strict=True):
+            self._granted(text, code)
+        self._filters.awaited.difference_update(filters)
+        self._poster.go_on()
 
     def _granted(self, text: str, code: int) -> None:
         if code >= FAILURE:
@@ -270,7 +286,7 @@ class Subscriber:
         return not self._is_echo(received, received.retained and self._is_fresh(received.topic))
 
     def _is_wanted(self, key: Destination) -> bool:
-        return any(matches(each.name, key.name) for each in self._wanted)
+        return bool(self._patterns.match(key.name))
 
     def _is_echo(self, received: Received, greeting: bool) -> bool:
         if greeting:

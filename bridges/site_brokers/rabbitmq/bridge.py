@@ -173,7 +173,7 @@ class Visit:
             self._read_topic,
             self._may_take,
         )
-        self._replies = Replies(setup.node, self._taker.want_replies, self._asked)
+        self._replies = self._taker.replies = Replies(setup.node, self._taker.want_replies, self._asked)
         self._checks: set[asyncio.Task[None]] = set()
         self._discovery = EventDiscovery(
             self._census,
@@ -214,7 +214,7 @@ class Visit:
 
     def _complete(self, consumers: Iterable[BrokerConsumer]) -> None:
         if self._discovery.lists:
-            self._replies.adopt(self._census.replies - self._replies.queues)
+            self._replies.listed(self._census.replies)
         self._desk.complete(consumers)
 
     def _asked(self, name: str) -> None:
@@ -224,10 +224,7 @@ class Visit:
     # --- from the broker
 
     def want(self, wanted: frozenset[Destination]) -> None:
-        self._taker.want(
-            (each.name for each in wanted if each.kind == Kind.QUEUE),
-            (each.name for each in wanted if each.kind == Kind.TOPIC),
-        )
+        self._taker.want(wanted)
 
     async def leave(self) -> None:
         await self._taker.leave()

@@ -8,14 +8,16 @@ Whoever asks counts as a consumer of this node's from the request on: he may fet
 consumer (`basic.get`), or be answered on his very channel (*direct reply-to*), which is no queue, has a name
 of the broker's, and no event tells of it.
 
-Law: their number is bounded. Of too many, of those that lead to the node with most, that one goes which was
-not used for longest: a node that asks with ever new names makes room for itself. The broker deletes one that
-nobody consumes for an hour; until then a reply that came late waits in it, and is fetched when it is needed
-again, or in the next minutes, since each list of queues brings those back that went.
+Law: their number is bounded. Of too many, of those that lead to the node with most, that one is left which
+was not used for longest: a node that asks with ever new names makes room for itself. A reply that comes late
+waits in a queue that was left, and is fetched when that is needed again, or in the next minutes, since each
+list of queues brings some of them back. Of those that were left the oldest are deleted unless something waits
+there, as the broker does after an hour; while that is not enough, the node with most gets no new ones.
 """
 
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable
+from itertools import islice
 from typing import Any, Final
 
 from bridges.site_brokers.rabbitmq.consumers import REPLIES
@@ -24,6 +26,8 @@ from sapwood.protocol.errors import InvalidName
 
 ARGUMENTS: Final[dict[str, Any]] = {"x-expires": 3_600_000}
 MOST: Final = 1000
+MOST_LEFT: Final = 10_000
+"""Queues at the broker that are used no more; half of them may stay."""
 _LONGEST: Final = 255
 DIRECT: Final = "amq.rabbitmq.reply-to."
 
@@ -44,10 +48,11 @@ class Replies:
         self._on_change = on_change
         self._on_asked = on_asked
         self._used: OrderedDict[str, None] = OrderedDict()
+        self._left: OrderedDict[str, None] = OrderedDict()
         self._of: Counter[str] = Counter()
 
     def __repr__(self) -> str:
-        return f"<Replies of {self._node} queues={len(self._used)}>"
+        return f"<Replies of {self._node} queues={len(self._used)} left={len(self._left)}>"
 
     @property
     def queues(self) -> frozenset[str]:
@@ -71,7 +76,7 @@ class Replies:
         if where.node == self._node:
             return where.name
         name = REPLIES + address
-        if len(name.encode()) > _LONGEST:
+        if len(name.encode()) > _LONGEST or not self._has_room(name):
             return ""
         self.adopt((name,))
         return name
@@ -80,6 +85,7 @@ class Replies:
         """Use these; of too many, forget the oldest."""
         before = self.queues
         for name in queues:
+            self._left.pop(name, None)
             if name not in self._used:
                 self._of[_node_of(name)] += 1
             self._used[name] = None
@@ -89,10 +95,37 @@ class Replies:
         if self.queues != before:
             self._on_change(self.queues)
 
+    def listed(self, there: set[str]) -> None:
+        """All that the broker has. Some of those that are not used are, until others need their places.
+
+        Half of the places stay with those that were used last: their answers are on the way.
+        """
+        self._left = OrderedDict.fromkeys(name for name in self._left if name in there)
+        self._left.update(dict.fromkeys(there - self._used.keys()))
+        self.adopt(list(islice(self._left, MOST // 2)))
+
+    @property
+    def too_many(self) -> bool:
+        """Are there queues to be deleted? See `spare`."""
+        return len(self._left) > MOST_LEFT // 2
+
+    def spare(self) -> str:
+        """The queue that was left first: the caller deletes it, or adopts it again."""
+        return self._left.popitem(last=False)[0]
+
+    def _has_room(self, name: str) -> bool:
+        is_new = name not in self._used and name not in self._left
+        return not is_new or len(self._left) < MOST_LEFT or _node_of(name) != self._greediest
+
+    @property
+    def _greediest(self) -> str:
+        return max(self._of, key=self._of.__getitem__)
+
     def _forget_one(self) -> None:
-        node = max(self._of, key=self._of.__getitem__)
+        node = self._greediest
         oldest = next(name for name in self._used if _node_of(name) == node)
         del self._used[oldest]
+        self._left[oldest] = None
         self._of[node] -= 1
         if not self._of[node]:
             del self._of[node]

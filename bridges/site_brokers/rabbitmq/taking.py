@@ -16,20 +16,22 @@ Wrinkle: a queue that vanishes with its last consumer is left alone: it would va
 """
 
 import asyncio
+import heapq
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
 from bridges.amqp.connection import Channel, Connection, Incoming
 from bridges.amqp.errors import NOT_FOUND, PRECONDITION_FAILED, ChannelLost
-from bridges.site_brokers.base import NotTaken
+from bridges.site_brokers.base import NotTaken, in_parts
 from bridges.site_brokers.rabbitmq.bindings import TOPICS, Bindings
 from bridges.site_brokers.rabbitmq.consumers import OURS, REPLIES
 from bridges.site_brokers.rabbitmq.discovery import Prober
 from bridges.site_brokers.rabbitmq.messages import unreadable
-from bridges.site_brokers.rabbitmq.replies import ARGUMENTS
+from bridges.site_brokers.rabbitmq.replies import ARGUMENTS, Replies
+from sapwood.protocol.destinations import Destination, Kind
 from sapwood.protocol.errors import PatternError
 from treeconnector.edge import Taken
 from treeconnector.patterns import to_amqp
@@ -39,6 +41,7 @@ PREFETCH: Final = 500
 LOOK_AGAIN: Final = 5.0
 MOST_QUEUES: Final = 1000
 _LEAVES_EVERY: Final = 0.05
+_DELETES: Final = 500
 
 _log = logging.getLogger("sapwood.site")
 
@@ -84,8 +87,12 @@ class Tap:
 class Taker:
     """Consumes what is wanted, over one connection. `read_queue(name)`, `read_topic`: see `Tap`.
 
-    `may_take(queue)`: False for one that must be left alone.
+    `may_take(queue)`: False for one that must be left alone. `replies`: may have queues to delete.
+
+    `_unread`: what is wanted since it was looked at last.
     """
+
+    replies: Replies
 
     def __init__(
         self,
@@ -105,11 +112,13 @@ class Taker:
         self._read_queue = read_queue
         self._read_topic = read_topic
         self._may_take = may_take
+        self._unread: frozenset[Destination] | None = None
         self._queues: frozenset[str] = frozenset()
         self._replies: frozenset[str] = frozenset()
         self._keys: frozenset[str] = frozenset()
         self._taps: dict[str, Tap] = {}
         self._changing: set[str] = set()
+        self._absent: dict[str, float] = {}
         self._gathered: list[tuple[Tap, Incoming]] = []
         self._mistake: Exception | None = None
         self._is_leaving = False
@@ -120,19 +129,26 @@ class Taker:
     def __repr__(self) -> str:
         return f"<Taker queues={len(self._taps)} filters={len(self._keys)}>"
 
-    def want(self, queues: Iterable[str], patterns: Iterable[str]) -> None:
+    def want(self, wanted: frozenset[Destination]) -> None:
         """Take exactly these."""
         if self._is_leaving:
             return
-        self._queues = frozenset(queues)
-        keys: set[str] = set()
-        for pattern in patterns:
-            try:
-                keys.add(to_amqp(pattern))
-            except PatternError as error:
-                self.not_taken.note(f"topic:{pattern}", str(error))
-        self._keys = frozenset(keys)
+        self._unread = wanted
         self._news.set()
+
+    async def _look_at(self, wanted: frozenset[Destination]) -> None:
+        queues: set[str] = set()
+        keys: set[str] = set()
+        async for part in in_parts(wanted):
+            for each in part:
+                if each.kind == Kind.QUEUE:
+                    queues.add(each.name)
+                    continue
+                try:
+                    keys.add(to_amqp(each.name))
+                except PatternError as error:
+                    self.not_taken.note(str(each), str(error))
+        self._queues, self._keys = frozenset(queues), frozenset(keys)
 
     def want_replies(self, queues: frozenset[str]) -> None:
         """Take all that comes into these, which are ours."""
@@ -141,6 +157,8 @@ class Taker:
 
     def look(self, queues: Iterable[str]) -> None:
         """These queues were made."""
+        for name in queues:
+            self._absent.pop(name, None)
         if not self._queues.isdisjoint(queues):
             self._news.set()
 
@@ -159,12 +177,17 @@ class Taker:
             self._news.clear()
             if self._mistake is not None:
                 raise self._mistake
+            if (unread := self._unread) is not None:
+                self._unread = None
+                await self._look_at(unread)
             wanted = self._queues | self._replies
             if await self._bindings.settle(self._keys) or self._is_leaving:
                 wanted = wanted | {TOPICS}
             if self._is_done:
                 wanted = frozenset()
             await self._leave(wanted)
+            if self.replies.too_many:
+                await self._delete_spare()
             missing = await self._enter(wanted)
             leaving = any(tap.leaving for tap in self._taps.values())
             pause = 0.05 if leaving else LOOK_AGAIN if missing else None
@@ -179,7 +202,7 @@ class Taker:
 
         A queue counts as empty while we hold the last of it: so it is left first, with all acknowledged.
         """
-        self.want((), ())
+        self.want(frozenset())
         self.want_replies(frozenset())
         self._is_leaving = True
         while not self._bindings.has_none:
@@ -212,10 +235,15 @@ class Taker:
     # --- queues
 
     async def _enter(self, wanted: frozenset[str]) -> bool:
-        """Consume what is wanted and there; whether something is not."""
-        missing = False
+        """Consume what is wanted and there; whether something is not.
+
+        A queue that was not there is looked for again after `LOOK_AGAIN`, or when it is made.
+        """
+        missing, now = False, asyncio.get_running_loop().time()
+        self._absent = {name: due for name, due in self._absent.items() if due > now and name in wanted}
         taken = sum(not name.startswith(REPLIES) for name in self._taps)
-        for name in sorted(wanted - self._taps.keys()):
+        for name in await _in_order(wanted - self._taps.keys() - self._absent.keys()):
+            await self._enter_fresh(wanted)
             if name.startswith(REPLIES):
                 await self._open(name, self._read_queue(name))
                 continue
@@ -224,7 +252,10 @@ class Taker:
                     f"queue:{name}", f"more than {MOST_QUEUES} queues at once are not taken from"
                 )
                 return True
+            self._absent[name] = now + LOOK_AGAIN
             consumers, private = await self._prober.count(name)
+            if consumers is not None or name == TOPICS:
+                self._absent.pop(name, None)
             if consumers is None and name == TOPICS:
                 self._bindings.forget()
             if consumers is None or private or not self._may_take(name):
@@ -235,7 +266,32 @@ class Taker:
                 taken += 1
             else:
                 missing = True
-        return missing
+        return missing or bool(self._absent)
+
+    async def _enter_fresh(self, known: frozenset[str]) -> None:
+        """Consume those for answers that are used since `known`: somebody waits."""
+        if not self._is_done:
+            for name in self._replies - known - self._taps.keys():
+                await self._open(name, self._read_queue(name))
+
+    async def _delete_spare(self) -> None:
+        """Delete some queues for answers that are used no more; what has come into one is taken first."""
+        channel, name = await self._connection.channel(), ""
+        try:
+            for _ in range(_DELETES):
+                if not self.replies.too_many:
+                    return
+                name = self.replies.spare()
+                await channel.delete(name, if_empty=True)
+            self._news.set()
+        except ChannelLost as error:
+            if error.code == 0:
+                raise
+            if error.code == PRECONDITION_FAILED:
+                self.replies.adopt((name,))
+            self._news.set()
+        finally:
+            await channel.close()
 
     async def _open(self, name: str, read: Read) -> bool:
         channel = await self._connection.channel()
@@ -282,6 +338,7 @@ class Taker:
         for tap in list(self._taps.values()):
             if tap.queue in wanted and not tap.leaving:
                 continue
+            await self._enter_fresh(wanted)
             try:
                 await self._close(tap)
             except ChannelLost as error:
@@ -335,6 +392,15 @@ class Taker:
                 tap.settle(each)
 
         self._take(batch, done)
+
+
+async def _in_order(names: frozenset[str]) -> Iterator[str]:
+    """Ours first, then as they are sorted, however many there are."""
+
+    def key(name: str) -> tuple[bool, str]:
+        return not name.startswith(OURS), name
+
+    return heapq.merge(*[sorted(part, key=key) async for part in in_parts(names)], key=key)
 
 
 def _read(tap: Tap, message: Incoming) -> Taken | None:

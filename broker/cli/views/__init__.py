@@ -21,4 +21,5 @@ api)` says more, beside the answer. An operation without a view is printed plain
 | `queues` | queues |
 | `routes` | the routing table |
 | `sessions` | sessions and consumers |
+| `trail` | who changed what at a node |
 """

@@ -1,4 +1,4 @@
-"""A node that leaves its tree, forgets a child, or looks its parent up."""
+"""A node that leaves its tree, or forgets a child."""
 
 from broker.cli.node_api import Fields
 from sapwood.protocol.errors import InvalidName
@@ -14,18 +14,6 @@ def leave(found: Fields, given: Fields) -> None:
         print("the site's broker keeps what it has for this node; to have it forget the node, run there:")
         for command in commands:
             print(f"  {command}")
-
-
-def locate(found: Fields) -> None:
-    """The ways to the parent that DNS knows."""
-    for domain in found["location"]:
-        print(f"srv://{domain['domain']}: {domain['error'] or 'looked up'}")
-        for way in domain["ways"]:
-            lapsed = ", not renewed in its lease" if way["lapsed"] else ""
-            place = f"priority {way['priority']}, weight {way['weight']}"
-            print(f"  {way['uri']}  {way['node']} ({place}{lapsed})")
-        for note in domain["notes"]:
-            print(f"  ! {note}")
 
 
 def forget(found: Fields, given: Fields) -> None:

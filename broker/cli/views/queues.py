@@ -4,6 +4,11 @@ from broker.cli.node_api import Fields
 from broker.cli.output import counted
 
 
+def purge(found: Fields, given: Fields) -> None:
+    """What waited in a queue, and went."""
+    print(f"{given['name']} is emptied: {counted(found['messages'], 'message')} thrown away")
+
+
 def delete(found: Fields, given: Fields) -> None:
     """A queue that went."""
     thrown, ended = counted(found["messages"], "message"), counted(found["readers"], "reader")

@@ -1,7 +1,7 @@
 """Sessions and consumers."""
 
 from broker.cli.node_api import Fields
-from broker.cli.output import print_table, say_more, table
+from broker.cli.output import counted, print_table, say_more, table
 from broker.cli.status import duration, size
 
 
@@ -12,6 +12,11 @@ def listed(found: Fields) -> None:
         _add_session(made.add_row, session)
     print_table(made)
     say_more(found)
+
+
+def close(found: Fields) -> None:
+    """A session whose connections are closed."""
+    print(f"{found['closed']} is closed: {counted(found['connections'], 'connection')}")
 
 
 def _add_session(add_row: object, session: Fields) -> None:

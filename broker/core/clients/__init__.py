@@ -6,6 +6,7 @@
 | `producers`, `batching` | messages in: checked, gathered, confirmed or not taken |
 | `transfers` | messages out that a session fetches |
 | `settlement` | what becomes of messages that a session was given |
+| `local_interest` | a local consumer comes or goes: the routing table learns, and the log |
 | `local_queues` | queues that applications made |
 | `kept_sessions` | sessions that outlive their connections: what is kept of them on disk |
 | `mandatory` | a sender is told at once that nobody serves a queue |

@@ -12,8 +12,7 @@ and on nothing else. Wrinkle: what is on its way the second time is in memory on
 import random
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any, Final
-from weakref import WeakKeyDictionary
+from typing import Final
 
 from broker.core.clients.switch import Outcome, Switch
 from broker.core.clients.transfers import Fetched
@@ -28,15 +27,9 @@ from sapwood.protocol.session_frames import Deliver, NodeFrame
 _MOST_REMEMBERED: Final = 100_000
 
 
-def switch_for(settings: CoreSettings) -> Callable[..., Switch]:
+def switch_for(settings: CoreSettings) -> type[Switch]:
     """The switch that a node's settings ask for."""
-    if not settings.deliver_twice:
-        return Switch
-
-    def doubling(*arguments: Any) -> Switch:
-        return DuplicatingSwitch(Dice(settings.deliver_twice, settings.seed), *arguments)
-
-    return doubling
+    return DuplicatingSwitch if settings.deliver_twice else Switch
 
 
 def warning(rate: float, seed: int) -> str:
@@ -79,12 +72,17 @@ class _Second:
 class DuplicatingSwitch(Switch):
     """See the module. `doubled`: messages given twice so far."""
 
-    def __init__(self, dice: Dice, *arguments: Any) -> None:
-        super().__init__(*arguments)
+    def _begin(self) -> None:
+        dice = self._dice = Dice(self._context.settings.deliver_twice, self._context.settings.seed)
         self.doubled = 0
-        self._dice = dice
-        self._seconds: WeakKeyDictionary[Session, _Second] = WeakKeyDictionary()
+        self._seconds: dict[Session, _Second] = {}
         self.warnings.append(warning(dice.rate, dice.seed))
+
+    def close(self, connection: Connection) -> None:
+        session = connection.session
+        super().close(connection)
+        if session is not None and not session.connections:
+            self._seconds.pop(session, None)
 
     # --- streaming
 

@@ -17,7 +17,8 @@ from broker.core.clock import PART
 from broker.core.context import Context
 from broker.core.errors import Busy
 from broker.core.policy import Policy
-from broker.core.routing.topics import Subscription, Topics, space_of
+from broker.core.routing.subscriptions import Subscription, space_of
+from broker.core.routing.topics import Topics
 from broker.core.rows import ClientRow
 from sapwood.protocol import bundles
 from sapwood.protocol.destinations import parse

@@ -15,7 +15,7 @@ from broker.core.custody.custody import Custody
 from broker.core.errors import BadRequest, NotFound, SwitchError
 from broker.core.messages.queue import Queue
 from broker.core.messages.queue_names import TRANSIENT, is_internal
-from broker.core.routing.topics import space_of
+from broker.core.routing.subscriptions import space_of
 from broker.core.rows import QueueRow
 from broker.core.sessions.sessions import Session
 from broker.core.settings import CoreSettings
@@ -24,6 +24,8 @@ from sapwood.protocol.names import queue_name
 
 _FRESH_BYTES: Final = 12
 MOST_QUEUES: Final = 100_000
+MOST_QUEUES_OF_ONE: Final = 10_000
+"""Made by one account or certificate."""
 MOST_NAMES: Final = 10_000
 MOST_TRANSIENT: Final = 100_000
 """Of one session."""
@@ -49,6 +51,8 @@ class LocalQueues:
         self._custody = custody
         self._random_bytes = random_bytes
         self._made: list[str] = []
+        self._makers: dict[str, str] = {}
+        self._made_by: Counter[str] = Counter()
         self._owned: Counter[str] = Counter()
 
     def __repr__(self) -> str:
@@ -61,28 +65,45 @@ class LocalQueues:
             self.own(session, name)
             return f"{name}@{self._node}"
         name = self.local_name(name)
-        self._check_room(name)
+        maker = space_of(session.token)
+        self._check_room(name, maker)
         queue = self._custody.queue_for(destinations.queue(name))
         if queue.owner:
             return f"{name}@{self._node}"
         if not queue.created:
-            queue.created = True
-            insort(self._made, name)
+            queue.created, queue.ways = True, -1
+            self._note(name, maker)
             queue.home = home or self._settings.policy(destinations.queue(name)).home
-            self._custody.transaction.put(QueueRow(name, int(queue.home)))
+            self._custody.transaction.put(QueueRow(name, int(queue.home), maker))
         return name
 
-    def _check_room(self, name: str) -> None:
-        """Raises `BadRequest` if it would be one more queue than a node has."""
-        found = self._custody.queues.get(f"queue:{name}")
-        if len(self._made) >= MOST_QUEUES and not (found is not None and found.created):
-            raise BadRequest(
-                f"this node has {MOST_QUEUES} queues made by applications, and takes no more: delete some"
-                " (sapwood queue delete NAME)"
-            )
+    def _check_room(self, name: str, maker: str) -> None:
+        """Raises `BadRequest` if it would be one more queue than a node has, or than its part of them."""
+        if self.has(name):
+            return
+        if maker and self._made_by[maker] >= MOST_QUEUES_OF_ONE:
+            most, whose = MOST_QUEUES_OF_ONE, f"made by sessions called {maker[:40]}…"
+        elif len(self._made) >= MOST_QUEUES:
+            most, whose = MOST_QUEUES, "made by applications"
+        else:
+            return
+        raise BadRequest(
+            f"this node has {most} queues {whose}, and takes no more: delete some (sapwood queue delete NAME)"
+        )
+
+    def _note(self, name: str, maker: str) -> None:
+        insort(self._made, name)
+        if maker:
+            self._makers[name] = maker
+            self._made_by[maker] += 1
 
     def forget(self, name: str) -> None:
         """Somebody has made an end of it."""
+        maker = self._makers.pop(name, "")
+        if maker:
+            self._made_by[maker] -= 1
+            if not self._made_by[maker]:
+                del self._made_by[maker]
         at = bisect_left(self._made, name)
         if self._made[at : at + 1] == [name]:
             del self._made[at]
@@ -128,7 +149,7 @@ class LocalQueues:
     def restore(self, row: QueueRow) -> None:
         queue = self._custody.queue_for(destinations.queue(row.name))
         queue.created, queue.home = True, bool(row.home)
-        insort(self._made, row.name)
+        self._note(row.name, row.maker)
 
     def deletable(self, session: Session, name: str) -> str:
         """Whoever may read a queue may delete it with all in it; a transient one its own session alone."""

@@ -11,27 +11,23 @@ from sys import maxsize
 from typing import assert_never
 
 from broker.core.clients.batching import Batching
+from broker.core.clients.local_interest import LocalInterest
 from broker.core.clients.local_queues import LocalQueues
 from broker.core.clients.producers import Producers
 from broker.core.clients.settlement import Settlement
 from broker.core.clients.transfers import Fetched, Transfers
 from broker.core.clock import PART
 from broker.core.context import Context
-from broker.core.custody.custody import Custody
 from broker.core.delivery.delivery import Dispatcher
 from broker.core.errors import BadRequest, NotFound, NotLoggedIn, SwitchError
 from broker.core.messages.queue import Queue
 from broker.core.messages.queue_names import TRANSIENT
 from broker.core.routing.admission import MessageAdmission
 from broker.core.routing.forwarding import Forwarder
-from broker.core.routing.topics import SHARED, Subscription, Topics
+from broker.core.routing.subscriptions import SHARED
+from broker.core.routing.topics import Topics
 from broker.core.sessions.mail import Waiter
-from broker.core.sessions.sessions import (
-    Connection,
-    PullConsumer,
-    PushConsumer,
-    Session,
-)
+from broker.core.sessions.sessions import Connection, PullConsumer, PushConsumer, Session
 from sapwood.protocol import destinations
 from sapwood.protocol.bundles import Message
 from sapwood.protocol.destinations import Destination, Kind
@@ -79,15 +75,12 @@ class Switch:
         batching: Batching,
         admission: MessageAdmission,
     ) -> None:
-        node = self._node = context.name
         self._context = context
-        self._start = context.identity.start
         self._forwarder = forwarder
         self._dispatcher = dispatcher
-        self._custody: Custody = context.custody
+        self._custody = context.custody
         self._topics = topics
-        self._interests = interests
-        self._events = 0
+        self.interest = LocalInterest(context, topics, interests)
         self._policies = context.policies
         self.stopping = False
         self.warnings: list[str] = []
@@ -95,10 +88,14 @@ class Switch:
         self.producers = Producers(context, batching, admission)
         self._transfers = Transfers(context, forwarder, dispatcher)
         self._settlement = Settlement(context, forwarder, dispatcher)
-        self.local_queues = LocalQueues(node, context.settings, context.custody, context.random_bytes)
+        self.local_queues = LocalQueues(context.name, context.settings, context.custody, context.random_bytes)
+        self._begin()
+
+    def _begin(self) -> None:
+        """For one that keeps more."""
 
     def __repr__(self) -> str:
-        return f"<Switch of {self._node} sessions={len(self.sessions)}>"
+        return f"<Switch of {self._context.name} sessions={len(self.sessions)}>"
 
     # --- sessions
 
@@ -211,7 +208,7 @@ class Switch:
             self.create(connection, name)
         queue = self._readable(session, name)
         if not session.fetches(queue):
-            self._read_queue(PullConsumer(session, credit, self._custody.queues_here(name)), name)
+            self._read_queue(PullConsumer(session, credit, self._custody.queues_here(name)))
         return made
 
     def _readable(self, session: Session, name: str) -> Queue:
@@ -220,11 +217,10 @@ class Switch:
             session.rights.check_consume(destinations.queue(name))
         return self.local_queues.existing(name)
 
-    def _read_queue(self, consumer: PushConsumer, name: str) -> None:
+    def _read_queue(self, consumer: PushConsumer) -> None:
         consumer.session.add(consumer)
         consumer.queues[0].consumers.append(consumer)
-        if not consumer.queues[0].owner:
-            self.consumer_changed("add", destinations.queue(name), self._consumer_id(consumer))
+        self.interest.came(consumer)
         for queue in consumer.queues:
             self._forwarder.dispatch(queue)
 
@@ -239,7 +235,7 @@ class Switch:
                 raise BadRequest(
                     f"the durable subscription {name!r} reads {before.pattern!r} now: end that first"
                 )
-            self.end_subscription(before)
+            self.interest.end(before)
             before = None
         if name and before is None:
             self._topics.check_room(owner)
@@ -250,7 +246,7 @@ class Switch:
         consumer.queues.append(subscription.queue)
         session.add(consumer)
         subscription.queue.consumers.append(consumer)
-        self.consumer_changed("add", Destination(Kind.TOPIC, pattern), subscription.id)
+        self.interest.subscribed(subscription)
         if new and frame.retained:
             self._topics.greet(subscription)
         self._forwarder.dispatch(subscription.queue)
@@ -261,26 +257,6 @@ class Switch:
             return check_pattern(pattern, settings.max_filter_length, settings.max_levels)
         except PatternError as error:
             raise BadRequest(str(error)) from None
-
-    @staticmethod
-    def _consumer_id(consumer: PushConsumer) -> str:
-        return f"{consumer.session.token}#{id(consumer)}"
-
-    def consumer_changed(self, op: str, key: Destination, consumer: str) -> None:
-        """A local consumer comes or goes: the table learns, and the log."""
-        self._events += 1
-        cause = f"{self._node}:{self._start}:{self._events}"
-        for log in self._policies.consumer_changed:
-            log(op, key, cause)
-        if op == "add":
-            changed = self._interests.add(key, consumer, cause, self._context.clock.now) is not None
-        else:
-            changed = self._interests.remove(key, consumer, cause, self._context.clock.now)
-        if changed:
-            for keep in self._policies.local_route_changed:
-                keep(key)
-        for look in self._policies.interest_changed:
-            look(key)
 
     def _detach(self, session: Session, consumers: list[PushConsumer]) -> None:
         """Consumers go together: what they had is given again, and their interest ends (but a durable one's).
@@ -300,35 +276,16 @@ class Switch:
             queue.consumers[:] = [consumer for consumer in queue.consumers if consumer not in gone]
         for consumer in consumers:
             session.remove(consumer)
-            self.end_interest(consumer)
+            self.interest.went(consumer)
         for queue in queues.values():
             self._forwarder.let_volatile_go(queue)
             self._forwarder.dispatch(queue)
-
-    def end_interest(self, consumer: PushConsumer) -> None:
-        first = consumer.queues[0]
-        subscription = self._topics.subscriptions.get(first.name.removeprefix("subscription:"))
-        if subscription is not None and first is subscription.queue:
-            self._detach_topic(subscription)
-        elif not first.owner and first.destination is not None:
-            self.consumer_changed(
-                "remove", destinations.queue(first.destination.name), self._consumer_id(consumer)
-            )
-
-    def _detach_topic(self, subscription: Subscription) -> None:
-        subscription.attached = bool(subscription.queue.consumers)
-        if not (subscription.lasts or subscription.attached):
-            self.end_subscription(subscription)
 
     def _end_durable(self, session: Session, name: str) -> None:
         if (found := self._topics.durable(session.token, name)) is None:
             raise NotFound(f"this session has no durable subscription {name!r}")
         for ended in self._policies.subscription_ended:
             ended(found.id)
-
-    def end_subscription(self, subscription: Subscription) -> None:
-        self.consumer_changed("remove", Destination(Kind.TOPIC, subscription.pattern), subscription.id)
-        self._topics.end(subscription)
 
     def acknowledge(self, connection: Connection, transfer: int, done: Outcome) -> None:
         """One message is dealt with; `done` is called after the commit."""
@@ -464,8 +421,7 @@ class Switch:
     def _login(self, connection: Connection, frame: Login) -> None:
         if len(frame.producer) > _MAX_TOKEN:
             raise BadRequest(f"a producer's name has at most {_MAX_TOKEN} characters")
-        session = self.login(connection, frame.session)
-        self.producers.welcome(connection, session, frame.producer)
+        self.producers.welcome(connection, self.login(connection, frame.session), frame.producer)
 
     def _subscribe(self, connection: Connection, frame: Subscribe) -> None:
         session = self._session(connection)
@@ -490,9 +446,5 @@ class Switch:
             self.local_queues.own(session, name)
         self._readable(session, name)
         connection.send(Done(frame.request))
-        self._read_queue(
-            PushConsumer(
-                session, connection, frame.subscription, frame.credit, self._custody.queues_here(name)
-            ),
-            name,
-        )
+        queues = self._custody.queues_here(name)
+        self._read_queue(PushConsumer(session, connection, frame.subscription, frame.credit, queues))

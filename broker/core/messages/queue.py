@@ -367,6 +367,7 @@ class Queue:
     `swept`: for a link, whether the child may have what is older is to be asked before it is sent.
     `next_hop`: the one neighbour that takes what is for here, as long as the table's `version` is `ways`.
     `idle_at`: how many messages had entered when it was seen idle last, -1 if something has waited since.
+    `asking`: some sender, of what waits here now or waited before it, asked to be told if nobody serves.
     `wanted`: how many neighbours have it among those that they take from next.
     `spool`: where it counts, None = nowhere; `together`: bytes of entries with no spool of their own.
     """
@@ -391,6 +392,7 @@ class Queue:
     senders: dict[str, int] = field(default_factory=dict)
     created: bool = False
     home: bool = False
+    asking: bool = False
     policy: QueuePolicy = DEFAULT_POLICY
     owner: str = ""
     wanted: int = 0

@@ -149,9 +149,6 @@ class Group(NamedTuple):
     bits: list[int] | None
     extras: list[Any] | None
 
-    def __len__(self) -> int:
-        return len(self.messages)
-
     def records(self) -> Iterator[Record]:
         number = self.id
         for queue, messages in enumerate(self.messages):
@@ -247,7 +244,7 @@ class Trace:
         self._next_id += sum(group.messages)
         self._records += records
         while self._records > self._size and len(self._groups) > 1:
-            self._records -= len(self._groups.popleft())
+            self._records -= len(self._groups.popleft().messages)
 
     def _packed(self, kind: int, who: str, at: float, items: list[Item]) -> Group:
         same = self._same.setdefault

@@ -21,7 +21,7 @@ from broker.core.lookup import Lookup
 from broker.core.policies.permits import ChildPermits
 from broker.core.policy import Policy
 from broker.core.routing.admission import MessageAdmission
-from sapwood.protocol.destinations import queue
+from sapwood.protocol.destinations import domain, queue
 from treeconnector import link_events as events
 from treeconnector.link import Link
 from treeconnector.link_events import Event
@@ -257,17 +257,29 @@ class Channels(Policy):
         """May whoever asks open it?"""
         if came is None:
             return ""
-        if came.relation is not Relation.CHILD:
-            return self._why_not_from_above(channel.origin)
+        if came.relation is Relation.MESH:
+            return ""
+        if came.relation is Relation.PARENT:
+            is_here = self._is_here(channel.origin)
+            return f"ORIGIN: {channel.origin} does not ask from there" if is_here else ""
         if not self._admission.is_from_below(came, channel.origin):
             return f"ORIGIN: {channel.origin[:64]!r} is not below {came.name}"
         return came.permit.why_not_open(channel.name, channel.to)
 
-    def _why_not_from_above(self, origin: str) -> str:
-        """Nothing comes back: who says that this node, or a child that is linked here, asks, lies."""
-        asks = self._context.neighbours.get(origin)
-        is_here = asks is not None and asks.relation is Relation.CHILD and asks.link is not None
-        return f"ORIGIN: {origin} does not ask from there" if is_here or origin == self._context.name else ""
+    def _is_here(self, origin: str) -> bool:
+        """Does its channel not come from above? It is this node, or is below and can be reached.
+
+        In a mesh one below may have asked another node of it, which has lost its lines with this one.
+        """
+        if origin == self._context.name:
+            return True
+        ways, neighbours = self._context.table.gateways(domain(origin)).items(), self._context.neighbours
+        is_below = any(route.live and self._has_link(name) for name, route in ways)
+        return is_below and all(each.relation is not Relation.MESH for each in neighbours.values())
+
+    def _has_link(self, child: str) -> bool:
+        neighbour = self._context.neighbours.get(child)
+        return neighbour is not None and neighbour.relation is Relation.CHILD and neighbour.link is not None
 
     def _why_not_to(self, channel: Channel, way: Neighbour) -> str:
         """May it go that way? What a child asks for was asked of the nodes above already, with its permit."""

@@ -1,8 +1,9 @@
-"""Interest on demand: whoever publishes a topic with scope `tree` asks up the way who wants it.
+"""Interest on demand: whoever publishes a topic with scope `tree` asks up the way who wants it; so does a
+node where a queue was made that nobody reads there.
 
 A node asks its parent once for a topic that is published there or below, and answers its children, each time
 the answer changes: yes, if a message of theirs would be given to anybody from here; no; or that it is not
-known now. An answer says nothing else: no consumer and no pattern (decision 0065).
+known now. An answer says nothing else: no consumer and no pattern (decisions 0065 and 0068).
 
 Law: a message waits, on disk, while there is neither yes nor no. An answer goes down before the word that a
 node has moved, so that whoever loses the old way has learned of the new one. Of what a child may not send it
@@ -11,20 +12,23 @@ not know these frames is sent everything.
 """
 
 from collections import Counter, defaultdict
+from itertools import islice
 from typing import Final
 
-from broker.core.clock import PART
+from broker.core.clock import PART, Parts
 from broker.core.context import Context
 from broker.core.links.neighbour import Neighbour
 from broker.core.lookup import Lookup
+from broker.core.messages.queue import Queue
 from broker.core.neighbours.following import Following
 from broker.core.policy import Policy
+from broker.core.routing.forwarding import Forwarder
 from broker.core.routing.topics import Topics
-from broker.core.routing.upward import MOST_BYTES, MOST_TOPICS, Upward
-from sapwood.protocol.destinations import Destination, Kind, topic
+from broker.core.routing.upward import MOST_BYTES, MOST_TOPICS, Question, Upward
+from sapwood.protocol.destinations import Destination, Kind
 from sapwood.protocol.errors import FrameError
 from treeconnector import link_events as events
-from treeconnector.frames import INTEREST
+from treeconnector.interest_keys import destination_of, is_queue, key_of
 from treeconnector.link import Link
 from treeconnector.patterns import has_wildcard
 from treeconnector.relations import Relation
@@ -41,12 +45,21 @@ class Demand(Policy):
     """Of one node. `counters`: topics in the frames about them. `changed`: topics to `settle`, '' = all.
 
     `_round`: those of all that are still to be settled; one that begins meanwhile waits for its end.
+    `_told`: what each child was told on its link that is up. `_askers` have children too whose link has
+    ended, until `_left` has come to them.
     """
 
     def __init__(
-        self, context: Context, lookup: Lookup, topics: Topics, upward: Upward, following: Following
+        self,
+        context: Context,
+        forwarder: Forwarder,
+        lookup: Lookup,
+        topics: Topics,
+        upward: Upward,
+        following: Following,
     ) -> None:
         self._context = context
+        self._forwarder = forwarder
         self._lookup = lookup
         self._topics = topics
         self._upward = upward
@@ -54,12 +67,14 @@ class Demand(Policy):
         self.counters = Counter(dict.fromkeys(("asked_in", "asked_out", "told_in", "told_out"), 0))
         self._told: dict[str, dict[str, bool | None]] = {}
         self._askers: dict[str, set[str]] = {}
+        self._left = Parts(context.clock, self._forget_left)
         self._topics_of: Counter[str] = Counter()
         self._bytes_of: Counter[str] = Counter()
         self.changed: dict[str, None] = {}
         self._round: list[str] = []
         self._one_more = False
         self._look_at = context.clock.now + _LOOK_EVERY
+        self._had_strangers = False
         context.table.watch(self._route_changed)
 
     def __repr__(self) -> str:
@@ -74,7 +89,8 @@ class Demand(Policy):
                 if neighbour.relation is not Relation.CHILD:
                     raise FrameError(f"a question for interest from {neighbour.name}, which is no child")
                 for name in ended:
-                    self._asks_no_more(neighbour.name, name)
+                    self._told.get(neighbour.name, {}).pop(name, None)
+                    self._forget((neighbour.name, name))
                 self._asked(neighbour, topics)
             case events.PeerTellsInterest(wanted, unwanted, unsure):
                 answers = (wanted, True), (unwanted, False), (unsure, None)
@@ -88,7 +104,7 @@ class Demand(Policy):
         told = self._told.setdefault(child.name, {})
         beyond: list[tuple[str, bool | None]] = []
         for name in names:
-            if name not in told:
+            if child.name not in self._askers.get(name, ()):
                 if not self._has_room(child.name, name):
                     beyond.append((name, True))
                     continue
@@ -96,7 +112,7 @@ class Demand(Policy):
                 self._askers.setdefault(name, set()).add(child.name)
             told[name] = None
             self.changed[name] = None
-            if not child.permit.why_not_send(topic(name)):
+            if not child.permit.why_not_send(destination_of(name)):
                 self._upward.published(name)
         if beyond:
             child.refusals.add(f"INTEREST: {child.name} asks for too many topics", len(beyond))
@@ -117,21 +133,25 @@ class Demand(Policy):
             self._topics_of[whose] += sign
             self._bytes_of[whose] += sign * len(name)
 
-    def _asks_no_more(self, child: str, name: str) -> None:
-        told = self._told.get(child, {})
-        if name not in told:
+    def _forget(self, asked: tuple[str, str]) -> None:
+        """A child asks for a topic no more, unless it has asked again."""
+        child, name = asked
+        askers = self._askers.get(name, set())
+        if name in self._told.get(child, ()) or child not in askers:
             return
-        del told[name]
         self._count(child, name, -1)
-        self._askers[name].discard(child)
-        if not self._askers[name]:
+        askers.discard(child)
+        if not askers:
             del self._askers[name]
 
     def _state(self, child: Neighbour, name: str) -> bool | None:
         """Would a message of this child go to anybody from here?"""
-        if child.permit.why_not_send(topic(name)):
+        destination = destination_of(name)
+        if child.permit.why_not_send(destination):
             return True
-        return self._topics.is_wanted_off(Destination(Kind.TOPIC, name), child.name)
+        if is_queue(name):
+            return self._lookup.is_read_off(destination, child.name) or self._upward.is_wanted(name)
+        return self._topics.is_wanted_off(destination, child.name)
 
     # --- what the parents answer
 
@@ -148,19 +168,20 @@ class Demand(Policy):
 
     def link_down(self, neighbour: Neighbour) -> None:
         """A child asks again on its next link."""
-        self._forget(neighbour)
+        self._leave(neighbour)
         self._link_changed(neighbour)
 
     def neighbour_gone(self, neighbour: Neighbour, cause: str) -> None:
-        self._forget(neighbour)
+        self._leave(neighbour)
         self._link_changed(neighbour)
 
-    def _forget(self, child: Neighbour) -> None:
-        for name in list(self._told.get(child.name, ())):
-            self._asks_no_more(child.name, name)
-            if name in self._upward.questions:  # of what it may not send nobody asks further up
-                self._upward.published(name)
-        self._told.pop(child.name, None)
+    def _leave(self, child: Neighbour) -> None:
+        self._left.add((child.name, name) for name in self._told.pop(child.name, ()))
+
+    def _forget_left(self, asked: tuple[str, str]) -> None:
+        self._forget(asked)
+        if asked[1] in self._upward.questions:  # of what it may not send nobody asks further up
+            self._upward.published(asked[1])
 
     def _link_changed(self, neighbour: Neighbour) -> None:
         if neighbour.relation is Relation.PARENT:
@@ -173,12 +194,22 @@ class Demand(Policy):
         self.changed.update(dict.fromkeys(self._told.get(child.name, ())))
 
     def _route_changed(self, key: Destination, cause: str, origin: str) -> None:
-        if key.kind != Kind.TOPIC:
+        if key.kind == Kind.DOMAIN:
             return
-        if has_wildcard(key.name):
+        name = key_of(key)
+        if key.kind == Kind.TOPIC and has_wildcard(name):
             self.changed[_ALL] = None
-        elif key.name in self._askers or key.name in self._upward.questions:
-            self.changed[key.name] = None
+        elif name in self._askers or name in self._upward.questions:
+            self.changed[name] = None
+
+    # --- queues that were made here
+
+    def is_wanted(self, destination: Destination) -> bool | None:
+        return self._upward.is_wanted(key_of(destination))
+
+    def is_kept(self, queue: Queue) -> None:
+        if queue.destination is not None:
+            self._upward.published(key_of(queue.destination))
 
     # --- what follows
 
@@ -192,13 +223,24 @@ class Demand(Policy):
 
     @property
     def _is_to_settle(self) -> bool:
-        return bool(self.changed or self._round or self._one_more)
+        return bool(self.changed or self._round or self._one_more or self._upward.unasked)
 
     def tell_now(self, child: Neighbour) -> None:
-        """Let this child know now whatever has changed; the others are told in their turn."""
-        if self._is_to_settle:
-            news = [(name, self._news(child, name)) for name in self._told.get(child.name, ())]
-            self._tell(child, [(name, now) for name, (is_new, now) in news if is_new])
+        """Let this child know now whatever has changed; the others are told in their turn.
+
+        Of many topics only some are looked at, for others wait: of the rest each no is taken back, so that
+        its messages wait until its turn has come.
+        """
+        if not self._is_to_settle:
+            return
+        told = self._told.get(child.name, {})
+        names = list(told)
+        news = [(name, self._news(child, name)) for name in names[:PART]]
+        unsure = [name for name in names[PART:] if told[name] is False]
+        told.update(dict.fromkeys(unsure))
+        self.changed.update(dict.fromkeys(unsure))
+        said = [(name, now) for name, (is_new, now) in news if is_new]
+        self._tell(child, said + [(name, None) for name in unsure])
 
     def _look_at_all(self) -> None:
         if _ALL in self.changed:
@@ -222,6 +264,8 @@ class Demand(Policy):
                 break
             self._decide(name)
             for asker in self._askers.get(name, ()):
+                if name not in self._told.get(asker, ()):
+                    continue
                 is_new, now = self._news(self._context.neighbours[asker], name)
                 if is_new:
                     told[asker].append((name, now))
@@ -237,7 +281,11 @@ class Demand(Policy):
         return True, now
 
     def _decide(self, name: str) -> None:
-        """Messages that wait for an answer go up, or end here."""
+        """Messages that wait for an answer go up, or end here; those of a queue stay."""
+        if is_queue(name):
+            kept = self._context.custody.queues.get(str(destination_of(name)))
+            self._forwarder.look_again(() if kept is None else (kept,))
+            return
         queue = self._upward.waiting.get(name)
         if queue is not None and (wanted := self._upward.is_wanted(name)) is not None:
             self._following.decided(queue, wanted=wanted)
@@ -248,44 +296,48 @@ class Demand(Policy):
             self.counters["told_out"] += len(said)
 
     def _ask(self) -> None:
-        unasked, self._upward.unasked = self._upward.unasked, {}
         said: defaultdict[Link, list[tuple[str, bool]]] = defaultdict(list)
-        for name in unasked:
+        for name in list(islice(self._upward.unasked, PART)):
+            del self._upward.unasked[name]
             question = self._upward.questions[name]
-            parent = self._lookup.parent_for(Destination(Kind.TOPIC, name))
+            parent = self._lookup.parent_for(destination_of(name))
             if parent is None or parent.link is None or question.link is parent.link:
                 continue
-            if (former := self._still_asked(question.parent, question.link)) is not None:
+            if (former := self._still_asked(name, question)) is not None:
                 said[former].append((name, False))
             question.parent, question.link = parent.name, parent.link
             question.answer = question.answer or None
             self.changed[name] = None
-            if parent.link.both_know(INTEREST):
+            if self._upward.is_understood(name, parent.link):
                 said[parent.link].append((name, True))
         for link, topics in said.items():
             link.ask_interest(topics)
             self.counters["asked_out"] += sum(asks for _, asks in topics)
 
-    def _still_asked(self, name: str, link: Link | None) -> Link | None:
+    def _still_asked(self, name: str, question: Question) -> Link | None:
         """The link with a parent, if that is still the one on which it was asked."""
-        parent = self._context.parents.get(name)
-        is_known = parent is not None and parent.link is link and link is not None
-        return link if is_known and link is not None and link.both_know(INTEREST) else None
+        parent, link = self._context.parents.get(question.parent), question.link
+        if parent is None or link is None or parent.link is not link:
+            return None
+        return link if self._upward.is_understood(name, link) else None
 
     # --- an end
 
     def second_passed(self) -> None:
         """Topics that nobody has published for long are asked for no more."""
         now = self._context.clock.now
+        if self._had_strangers != bool(self._lookup.strangers):
+            self._had_strangers = not self._had_strangers
+            self.changed[_ALL] = None
         if now < self._look_at:
             return
         self._look_at = now + _LOOK_EVERY
         said: defaultdict[Link, list[tuple[str, bool]]] = defaultdict(list)
         for name, question in list(self._upward.questions.items()):
-            if question.seen + LEASE > now or name in self._askers or name in self._upward.waiting:
+            if question.seen + LEASE > now or name in self._askers or self._upward.is_needed(name):
                 continue
             self._upward.forget(name)
-            if (link := self._still_asked(question.parent, question.link)) is not None:
+            if (link := self._still_asked(name, question)) is not None:
                 said[link].append((name, False))
         for link, topics in said.items():
             link.ask_interest(topics)

@@ -40,7 +40,9 @@ class LinkMaker:
     def __repr__(self) -> str:
         return f"<LinkMaker of {self._context.name}>"
 
-    def dial(self, max_frame: int | None, name: str, relation: Relation) -> Link:
+    def dial(
+        self, max_frame: int | None = None, name: str = "", relation: Relation = Relation.PARENT
+    ) -> Link:
         """A new link for a carrier that is connected to a parent, or to another node of the mesh.
 
         `max_frame`: the carrier's limit, bytes. `name`: who is to be there, '' = whoever it is.
@@ -50,10 +52,10 @@ class LinkMaker:
         self._links.dial(link, name, relation)
         return link
 
-    def accept(self, shown: Shown, max_frame: int | None) -> Link:
+    def accept(self, shown: Shown | None = None, max_frame: int | None = None) -> Link:
         """A new link for a carrier that a child has connected, and what it has shown there."""
         link = self._made(max_frame, self._mesh.listing, dials=False)
-        self._links.accept(link, shown)
+        self._links.accept(link, shown or Shown())
         return link
 
     def _made(self, max_frame: int | None, mesh: list[Member], *, dials: bool) -> Link:

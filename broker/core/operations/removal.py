@@ -14,12 +14,13 @@ from broker.core.clients.switch import Switch
 from broker.core.clock import PART
 from broker.core.context import Context
 from broker.core.delivery.delivery import Dispatcher
-from broker.core.errors import NotFound, SwitchError
+from broker.core.errors import InDelivery, NotFound, SwitchError
 from broker.core.messages.queue import Backlog, Queue, QueueEntry
 from broker.core.messages.queue_names import SYSTEM, is_internal, queue_name_of
 from broker.core.messages.trace import DROPPED
 from broker.core.policy import Policy
-from broker.core.routing.topics import Subscription, Topics
+from broker.core.routing.subscriptions import Subscription
+from broker.core.routing.topics import Topics
 from broker.core.rows import QueueRow
 from broker.core.sessions.sessions import PushConsumer
 from sapwood.protocol import destinations
@@ -29,12 +30,6 @@ from sapwood.protocol.names import node_name, queue_name
 from sapwood.protocol.session_frames import ReadingEnded
 
 _TRACED: Final = 10
-
-
-class InDelivery(SwitchError):
-    """The message is with a consumer now."""
-
-    code = "GIVEN"
 
 
 class RemovedQueue:
@@ -113,7 +108,7 @@ class Removal(Policy):
         held = self._end_readers(consumers, "QUEUE_DELETED", f"the queue {name} was deleted")
         waiting: list[Backlog] = []
         for consumer in consumers:
-            self._switch.end_interest(consumer)
+            self._switch.interest.went(consumer)
         for queue in queues:
             waiting.append(queue.empty())
             if queue.created and not queue.owner and queue.destination is not None:
@@ -127,6 +122,30 @@ class Removal(Policy):
                     self._switch.local_queues.disowned(queue.owner)
             queue.created, queue.home, queue.owner = False, False, ""
         return RemovedQueue(held, waiting, len(consumers))
+
+    def empty_queue(self, name: str) -> RemovedQueue:
+        """Take all that waits from a queue. It stays, and its readers with what they have.
+
+        Caller's duty: `purge` all its entries. Raises `NotFound`, or `SwitchError` for the node's own.
+        """
+        return RemovedQueue((), [queue.empty() for queue in self.queues(name)], 0)
+
+    def purge(self, entries: Iterable[QueueEntry]) -> int:
+        """Throw away what no reader has of entries that are in no `waiting`; return how many messages."""
+        count, queues = 0, dict[Queue, None]()
+        for number, entry in enumerate(entries):
+            bits = entry.all & ~(entry.done | entry.given)
+            count += bits.bit_count()
+            queues[entry.queue] = None
+            if number < _TRACED:
+                self._custody.trace.happened(DROPPED, entry, bits, "", "deleted")
+            if self._custody.mark_done(entry, bits):
+                self._dispatcher.finished(entry)
+        self._count("deleted", count)
+        for queue in queues:
+            if queue.held_back:
+                self._dispatcher.holds.relieve(queue)
+        return count
 
     def _end_readers(self, consumers: list[PushConsumer], code: str, text: str) -> dict[QueueEntry, None]:
         """End them, and tell whoever streams. The caller gets back entries that were with them alone."""
@@ -253,6 +272,6 @@ class Removal(Policy):
         text = f"the subscription to {subscription.pattern} was ended"
         held = self._end_readers(list(queue.consumers), "SUBSCRIPTION_ENDED", text)
         count, waiting = queue.messages, queue.empty()
-        self._switch.end_subscription(subscription)
+        self._switch.interest.end(subscription)
         self._end(RemovedQueue(held, [waiting], 0), "unsubscribed", counted=True)
         return count

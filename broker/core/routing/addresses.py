@@ -86,9 +86,8 @@ class LogicalAddresses(Policy):
         return self._context.settings.address_cache or max(LEAST, 2 * len(self._below))
 
     def _answer_to(self, incarnation: bytes) -> None:
-        context = self._context
         self.own = incarnation_text(incarnation)
-        self._lookup.mine = context.custody.mine = frozenset((context.name, self.own))
+        self._lookup.mine = self._context.custody.mine = frozenset((self._context.name, self.own))
 
     def begin(self) -> None:
         """After a start: what was known of the neighbours, and everything that waits, is looked at."""
@@ -109,24 +108,21 @@ class LogicalAddresses(Policy):
 
     @property
     def myself(self) -> Whereabouts:
-        identity = self.identity
-        return whereabouts(identity.name, identity.incarnation, self.addresses)
+        return whereabouts(self.identity.name, self.identity.incarnation, self.addresses)
 
     def announce(self, addresses: list[str]) -> None:
         """This node can be dialled at other addresses now: its neighbours hear of it on the next frame."""
-        context = self._context
-        if addresses == self.addresses:
-            return
-        self.addresses = addresses
-        for neighbour in context.neighbours.values():
-            self._say(neighbour, [self.myself])
+        if addresses != self.addresses:
+            self.addresses = addresses
+            for neighbour in self._context.neighbours.values():
+                self._say(neighbour, [self.myself])
 
     def rejoin(self) -> None:
         """Goodbye was said: whoever comes back is another incarnation."""
-        context, before = self._context, self.own
-        self.identity = replace(self.identity, incarnation=new_uuid(context.random_bytes))
+        before = self.own
+        self.identity = replace(self.identity, incarnation=new_uuid(self._context.random_bytes))
         self._answer_to(self.identity.incarnation)
-        for queue in context.custody.directed.get(before, {}).values():
+        for queue in self._context.custody.directed.get(before, {}).values():
             queue.consumers = []
         self.bury(before)
 
@@ -372,12 +368,8 @@ class LogicalAddresses(Policy):
             self.counters["invalidate_out"] += 1
 
     def _dispatch(self, entry: Entry) -> None:
-        context = self._context
-        directed = context.custody.directed.get(incarnation_text(entry.found.incarnation), {})
+        directed = self._context.custody.directed.get(incarnation_text(entry.found.incarnation), {})
         self._forwarder.look_again(directed.values())
-
-    def _is_offered(self, name: str) -> bool:
-        return any(is_offered(domain(name)) for is_offered in self._context.policies.is_offered_up)
 
     def bury(self, key: str) -> None:
         """Nobody is this incarnation: what waits for it is dead, and whoever wanted to be told is told."""
@@ -430,9 +422,8 @@ class LogicalAddresses(Policy):
         self.news = bool(self._changed or self._untold or self._unasked)
 
     def _way_changed(self, name: str) -> None:
-        context = self._context
-        ways = [way for way in context.table.gateways(domain(name)) if way in context.neighbours]
-        entry = self.cache.named(name, context.clock.now)
+        ways = self._context.neighbours.keys() & self._context.table.gateways(domain(name))
+        entry = self.cache.named(name, self._context.clock.now)
         if entry is None:
             return
         if self._is_below(entry) and entry.via not in ways and entry.via != name:
@@ -447,9 +438,10 @@ class LogicalAddresses(Policy):
         """Say who came below, once the way there is offered; not before."""
         context = self._context
         parents = [each for each in context.parents.values() if each.up]
-        if self._context.lacks_parent or (context.role.has_parent and not parents):
+        if context.lacks_parent or (context.role.has_parent and not parents):
             return
-        due = [name for name in self._untold if not parents or self._is_offered(name)]
+        offers = context.policies.is_offered_up
+        due = [name for name in self._untold if not parents or any(said(domain(name)) for said in offers)]
         entries = [self.cache.named(name, context.clock.now) for name in due]
         found = [entry.found for entry in entries if entry is not None and self._is_below(entry)]
         for name in due:

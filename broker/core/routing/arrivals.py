@@ -195,6 +195,7 @@ class Arrivals:
         if not stored.row and not self._forwarder.takes_volatile(queue):
             self._forwarder.send_volatile_to_one(stored, queue, came)
             return None
+        queue.asking = bool(stored.header.flags & Flag.TELL or (queue.asking and queue.messages))
         entry = self._custody.add(stored, queue, came, self._clock.now)
         if sender and stored.row:
             entry.note = sender

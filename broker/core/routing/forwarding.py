@@ -79,7 +79,7 @@ class Forwarder:
 
     def send_volatile_to_one(self, stored: StoredBundle, queue: Queue, came: str) -> None:
         """To the first that takes it, of those that may."""
-        targets = self._lookup.targets(queue)
+        targets = self._lookup.targets(queue, waits=False)
         if not targets:
             self._lookup.look_for(queue)
         for name in sorted(targets):
@@ -141,6 +141,8 @@ class Forwarder:
             return -1
         if self._lookup.meshed or self._static.steers or destination.kind != Kind.QUEUE:
             return -1
+        if queue.created and not targets.isdisjoint(self._parents):
+            return -1  # an answer from above may end this way
         (queue.next_hop,) = targets
         return self._table.version
 
@@ -364,6 +366,7 @@ class Forwarder:
         self._custody.flag(entry.stored, flags)
         self._custody.trace.happened(REROUTED, entry, EVERY, "")
         queue = self._custody.queue_for(entry.stored.header.destination)
+        queue.asking = queue.asking or bool(entry.stored.header.flags & Flag.TELL)
         self._custody.move(entry, queue)
         queue.waiting.add(entry)
         self.dispatch(queue)

@@ -5,7 +5,6 @@ own. Where it may travel was decided at its entry: `vertical` to the entry node'
 as far as they asked for it; `tree` everywhere.
 """
 
-import re
 from collections import Counter
 from typing import Final, NamedTuple
 
@@ -19,6 +18,7 @@ from broker.core.messages.queue import Queue, StoredBundle
 from broker.core.messages.queue_names import SUBSCRIPTION, UPWARD, Spool
 from broker.core.messages.retained import Retained, kept_of
 from broker.core.routing.forwarding import Forwarder
+from broker.core.routing.subscriptions import Subscription, space_of, subscription_id
 from broker.core.routing.upward import Upward
 from broker.core.rows import RetainedRow, SubscriptionRow
 from broker.core.settings import Overflow
@@ -34,41 +34,6 @@ from treeconnector.trie import PatternTrie
 MOST_DURABLE: Final = 100_000
 MOST_DURABLE_OF_ONE: Final = 10_000
 _ALL: Final = ""
-SHARED: Final = "\x1fshared "
-"""In what stands for the session of a shared subscription, which no session's name can hold."""
-_SPACE: Final = re.compile("[^/:]*[/:]")
-
-
-class Subscription:
-    """A session's interest in a topic pattern; entries for it wait in its place. `name`: '' = not durable.
-
-    `deaf`: it is not given what its own session sends. `pattern`: '' = it has several. `holders`: kept
-    sessions that have part in it, where it is shared.
-    """
-
-    __slots__ = ("attached", "deaf", "holders", "id", "name", "pattern", "queue", "seen", "session")
-
-    def __init__(self, session: str, name: str, pattern: str, queue: Queue, seen: float) -> None:
-        self.id = queue.name.removeprefix(SUBSCRIPTION)
-        self.session = session
-        self.name = name
-        self.pattern = pattern
-        self.queue = queue
-        self.seen = seen
-        self.attached = False
-        self.deaf = False
-        self.holders = 0
-
-    def __repr__(self) -> str:
-        return f"<Subscription {self.id} to {self.pattern} messages={self.queue.messages}>"
-
-    @property
-    def lasts(self) -> bool:
-        """Does it go on while nobody reads it? A shared one as long as a session that is kept has it."""
-        return bool(self.name) and (bool(self.holders) or SHARED not in self.session)
-
-    def row(self) -> SubscriptionRow:
-        return SubscriptionRow(self.id, f"{self.session}\n{self.name}", self.pattern, int(self.seen * 1000))
 
 
 class TopicReach(NamedTuple):
@@ -120,11 +85,11 @@ class Topics:
         return self._add(session, name, pattern, self._context.clock.now), True
 
     def find(self, session: str, name: str, pattern: str) -> Subscription | None:
-        return self.subscriptions.get(_id(session, name, pattern))
+        return self.subscriptions.get(subscription_id(session, name, pattern))
 
     def durable(self, session: str, name: str) -> Subscription | None:
         """The session's durable subscription of that name."""
-        return self.subscriptions.get(_id(session, name, "")) if name else None
+        return self.subscriptions.get(subscription_id(session, name, "")) if name else None
 
     def check_room(self, session: str) -> None:
         """Before it gets one more durable subscription. Raises `BadRequest`.
@@ -146,7 +111,7 @@ class Topics:
         return self._add(session, name, row.pattern, row.seen / 1000)
 
     def _add(self, session: str, name: str, pattern: str, seen: float) -> Subscription:
-        queue = self._custody.queue_named(SUBSCRIPTION + _id(session, name, pattern))
+        queue = self._custody.queue_named(SUBSCRIPTION + subscription_id(session, name, pattern))
         made = Subscription(session, name, pattern, queue, seen)
         self.subscriptions[made.id] = made
         if name:
@@ -449,15 +414,3 @@ class Topics:
 def _is_asked_for(header: Header) -> bool:
     """Does it go up only where somebody wants it? A retained one is kept there for later readers."""
     return header.scope == Scope.TREE and not header.flags & Flag.RETAINED
-
-
-def space_of(session: str) -> str:
-    """How the names of all sessions of its account or certificate begin; '' = it is nobody's."""
-    found = _SPACE.match(session)
-    return found.group() if found else ""
-
-
-def _id(session: str, name: str, pattern: str) -> str:
-    """No two sessions can have one id, whatever stands in their tokens."""
-    first = session.replace("%", "%25").replace("/", "%2F")
-    return f"{first}/{name}" if name else f"{first}//{pattern}"

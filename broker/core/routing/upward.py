@@ -1,18 +1,21 @@
-"""The topics that go up from here with scope `tree`, and whether anybody off the way wants them.
+"""The topics that go up from here with scope `tree`, the queues that were made here, and whether anybody off
+the way wants them. Both are named by keys (`interest_keys`).
 
 A question is asked of one parent (`neighbours.demand` does so). Law: a yes stands until a parent says no,
 so that whatever is wanted goes on while the line is cut; a no is good for the link on which it was said only,
-since a consumer may have come meanwhile. Without either a message waits here.
+since a consumer may have come meanwhile. Without either a message waits here. A queue's messages wait in
+their queue, and stay there at a no, which ends a topic's.
 """
 
 from typing import Final
 
 from broker.core.context import Context
 from broker.core.lookup import Lookup
+from broker.core.messages.pages import may_be_told
 from broker.core.messages.queue import Queue
 from broker.core.messages.queue_names import UNDECIDED
-from sapwood.protocol.destinations import Destination, Kind
-from treeconnector.frames import INTEREST
+from treeconnector.frames import INTEREST, QUEUE_INTEREST
+from treeconnector.interest_keys import destination_of, is_queue
 from treeconnector.link import Link
 
 MOST_TOPICS: Final = 10_000
@@ -52,7 +55,9 @@ class Upward:
         return f"<Upward of {self._context.name}: {len(self.questions)} questions>"
 
     def published(self, name: str, *, always: bool = False) -> None:
-        """Somebody here or below publishes this topic. `always`: though there are many."""
+        """Somebody here or below publishes this topic, or has messages in this queue. `always`: though there
+        are many.
+        """
         question = self.questions.get(name)
         if question is not None:
             question.seen = self._context.clock.now
@@ -64,6 +69,9 @@ class Upward:
     def begin(self) -> None:
         """At a start: messages that waited for an answer wait for it again."""
         for name, queue in self._context.custody.queues.items():
+            if queue.created and queue.destination is not None:
+                pages, warm = queue.waiting.pages, queue.waiting.warm
+                queue.asking = any(page.tells for page in pages) or any(map(may_be_told, warm))
             if name.startswith(UNDECIDED):
                 topic = name.removeprefix(UNDECIDED)
                 self.waiting[topic] = queue
@@ -91,18 +99,33 @@ class Upward:
         self._bytes -= len(name)
         return self.questions.pop(name)
 
+    def is_needed(self, name: str) -> bool:
+        """Does anything wait here for an answer, or for another one?"""
+        if not is_queue(name):
+            return name in self.waiting
+        queue = self._context.custody.queues.get(str(destination_of(name)))
+        return queue is not None and queue.created and bool(queue.messages)
+
     def is_asked_above(self, name: str) -> bool:
         """Does a node above want it itself, as advisories have told?"""
-        return not self._context.table.match(name).gateways.isdisjoint(self._context.parents)
+        table, parents = self._context.table, self._context.parents
+        if is_queue(name):
+            return not parents.keys().isdisjoint(table.gateways(destination_of(name)))
+        return not table.match(name).gateways.isdisjoint(parents)
+
+    @staticmethod
+    def is_understood(name: str, link: Link) -> bool:
+        """Can a parent be asked for it? One of an older version is sent everything."""
+        return link.both_know(QUEUE_INTEREST if is_queue(name) else INTEREST)
 
     def is_wanted(self, name: str) -> bool | None:
         """Does anybody want it to whom the way leads up? None: that is not known."""
         if self.is_asked_above(name):
             return True
-        parent = self._lookup.parent_for(Destination(Kind.TOPIC, name))
+        parent = self._lookup.parent_for(destination_of(name))
         if parent is None:
             return None if self._context.lacks_parent else False
-        if parent.link is not None and not parent.link.both_know(INTEREST):
+        if parent.link is not None and not self.is_understood(name, parent.link):
             return True
         question = self.questions.get(name)
         if question is None:

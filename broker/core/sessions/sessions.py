@@ -10,27 +10,25 @@ over all queues of the node: message i of a slice has id `first` + i.
 """
 
 from bisect import bisect_right
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Final, NamedTuple
 
-from broker.core.messages.queue import Queue, QueueEntry, StoredBundle
+from broker.core.messages.queue import Queue, QueueEntry
+from broker.core.messages.unpacked import check, elapsed, messages_of
 from broker.core.sessions.mail import Mail
 from broker.core.sessions.masking import masked
 from broker.core.sessions.producer_streams import ProducerStream
 from broker.core.sessions.rights import FULL, Rights
 from sapwood.protocol import bundles
-from sapwood.protocol.bundles import opened
 from sapwood.protocol.session_frames import Deliver, NodeFrame
 
 MOST_UNACKED: Final = 100_000
 """Slices that a session has and has not acknowledged before it can fetch no more."""
 Totals = tuple[int, int, int, int]
 """Messages in and out, bytes in and out."""
-_KEPT: Final = 16
-_MOST_KEPT: Final = bundles.MAX_BYTES
 
 
 class ConsumerDelivery(NamedTuple):
@@ -388,10 +386,7 @@ class PullConsumer(PushConsumer):
         return False
 
     def give(self, given: ConsumerDelivery, body: bytes) -> None:
-        if given.entry.stored.header.size > _MOST_KEPT:
-            opened(given.entry.stored.header, body)  # it is unpacked once, for the answer
-        else:
-            slice_of(given, body)
+        check(given.entry.stored, body)
         self.outstanding += given.messages
         self.session.unacked.put(given)
         self.session.mail.put(given)
@@ -418,47 +413,13 @@ def deliver_frame(given: ConsumerDelivery, subscription: int, body: bytes) -> De
         b"",
         entry.deliveries > 0,
         header.origin,
-        elapsed=int(elapsed(entry, whole, given.at)) if header.expires_first else 0,
+        elapsed=int(elapsed(entry.stored, whole, given.at)) if header.expires_first else 0,
     )
-
-
-def elapsed(entry: QueueEntry, body: bytes, now: float) -> float:
-    """Milliseconds since the messages of a bundle entered the tree, of which one expires.
-
-    Raises `FrameError`.
-    """
-    stored = entry.stored
-    header = stored.header
-    if stored.messages is not None:
-        times = [message.properties.expires_in for message in stored.messages]
-    else:
-        times = [properties.expires_in for properties in opened(header, body)]
-    before = min((time for time in times if time > 0), default=0) - header.expires_first
-    return before + (now - stored.since) * 1000
 
 
 def slice_of(given: ConsumerDelivery, body: bytes) -> list[bundles.Message]:
     """Its messages. Raises `FrameError` if they cannot be read."""
-    stored = given.entry.stored
-    messages = stored.messages
-    if messages is None:
-        messages = bundles.unpack(stored.header, body)
-        _keep(stored, messages)
-    return messages[given.position : given.position + given.messages]
-
-
-_unpacked: deque[StoredBundle] = deque()
-"""Bundles whose messages are in memory, since the next slice of one may be asked for in a moment."""
-
-
-def _keep(stored: StoredBundle, messages: list[bundles.Message]) -> None:
-    """Only of the latest few: what is 100 bytes in the store may be megabytes here."""
-    if stored.header.size > _MOST_KEPT:
-        return
-    stored.messages = messages
-    _unpacked.append(stored)
-    if len(_unpacked) > _KEPT:
-        _unpacked.popleft().messages = None
+    return messages_of(given.entry.stored, body)[given.position : given.position + given.messages]
 
 
 def _sum(lines: list[Totals]) -> Totals:

@@ -23,7 +23,8 @@ from broker.core.messages.queue_names import SITE
 from broker.core.messages.retained import last_of
 from broker.core.policy import Policy
 from broker.core.routing.forwarding import Forwarder
-from broker.core.routing.topics import Subscription, Topics
+from broker.core.routing.subscriptions import Subscription
+from broker.core.routing.topics import Topics
 from broker.core.rows import SubscriptionRow
 from broker.core.sessions.sessions import Connection, ConsumerDelivery, Session
 from broker.core.site.retained_interest import RetainedInterest
@@ -171,7 +172,7 @@ class SiteClient(Policy):
         first = not names
         names.add(name)
         if not key.node:
-            self._switch.consumer_changed("add", key, _consumer_id(name))
+            self._switch.interest.changed("add", key, _consumer_id(name))
         if key.node:
             self.route_changed(key._replace(node=""))
         if first:
@@ -190,7 +191,7 @@ class SiteClient(Policy):
             del self.consumers[key]
             self._context.custody.transaction.delete(SubscriptionRow, f"{SITE} {key}")
         if not key.node:
-            self._switch.consumer_changed("remove", key, _consumer_id(name))
+            self._switch.interest.changed("remove", key, _consumer_id(name))
         if not names:
             self._read_no_more(key)
         if key.node:
@@ -298,11 +299,17 @@ class SiteClient(Policy):
         self._give_back(self._readers())
 
     def _give_back(self, readers: Sequence[SiteConsumer]) -> None:
+        """These read no more: their unanswered messages wait again, unless the site has another reader."""
         again: dict[Queue, dict[int, QueueEntry]] = {}
         for given in self._session.unacked.of(None):
             if given.consumer in readers:
                 self._session.unacked.remove(given)
                 entry = given.entry
+                heirs = [each for each in self._readers() if entry.queue in each.queues]
+                if heir := next((each for each in heirs if each not in readers), None):
+                    self._session.unacked.put(given._replace(consumer=heir))
+                    heir.outstanding += given.messages
+                    continue
                 entry.given &= ~given.bits
                 entry.deliveries = max(entry.deliveries, 1)
                 self._context.custody.changed(entry)
@@ -349,7 +356,7 @@ class SiteClient(Policy):
             for policy in context.settings.policies
             if policy.kind == Kind.TOPIC and policy.scope == Scope.TREE and context.role.has_parent
         )
-        return frozenset((*self._wanted, *every, *self._interest.followed))
+        return frozenset(self._wanted).union(every, self._interest.followed)
 
     def takes_from_site(self, name: str) -> bool:
         return any(key.kind == Kind.TOPIC and matches(key.name, name) for key in self.wanted)

@@ -5,12 +5,12 @@ from collections.abc import Callable
 import msgspec
 
 from broker.core.messages.queue import Queue, QueueEntry
+from broker.core.messages.unpacked import elapsed
 from broker.core.sessions.sessions import (
     Connection,
     ConsumerDelivery,
     PushConsumer,
     Session,
-    elapsed,
     slice_of,
 )
 from sapwood.protocol import bundles
@@ -44,7 +44,7 @@ class SiteConsumer(PushConsumer):
         header, entry = given.entry.stored.header, given.entry
         again = entry.deliveries > 0 or bool(header.flags & bundles.Flag.MAYBE_DUPLICATE)
         if header.expires_first:
-            age = elapsed(entry, body, self.now())
+            age = elapsed(entry.stored, body, self.now())
             messages = [_aged(message, age) for message in messages]
         self.outstanding += given.messages
         self.session.unacked.put(given)

@@ -15,6 +15,7 @@ from broker.api.table import OPERATIONS
 from broker.core.errors import SwitchError
 from broker.http.api.description import describe
 from broker.http.api.following import stream
+from broker.http.guard import address, asker
 from broker.http.ports import NodePort
 from broker.http.refusals import refusal
 from broker.http.settings import HttpSettings
@@ -53,7 +54,7 @@ class Api:
 
     async def description(self, request: web.Request) -> web.StreamResponse:
         """The OpenAPI description, made when somebody first asks."""
-        refused = refusal(request, self._settings.token)
+        refused = refusal(request, self._settings.operators)
         if refused is not None:
             return refused
         if not self._description:
@@ -61,14 +62,17 @@ class Api:
         return web.Response(body=self._description, content_type="application/json")
 
     def _handler(self, operation: Operation) -> Any:
+        operators = self._settings.operators
+
         async def handle(request: web.Request) -> web.StreamResponse:
-            refused = refusal(request, self._settings.token)
+            refused = refusal(request, operators, operation.least_role)
             if refused is not None:
                 return refused
+            who = asker(request, operators)
             try:
                 data = await request.read() if operation.body is not None else b""
                 values = operation.read(request.match_info, request.query, data)
-                answer = await carry_out(self._node.running, operation, values)
+                answer = await carry_out(self._node.running, operation, values, who, address(request))
                 if operation.media == NDJSON:
                     return await stream(answer, request)
             except SwitchError as error:

@@ -4,11 +4,10 @@ from random import Random
 
 import pytest
 
-from broker.core.errors import NotFound
+from broker.core.errors import InDelivery, NotFound
 from broker.core.messages.queue import Queue, QueueEntry
 from broker.core.messages.queue_names import Spool
 from broker.core.messages.summaries import BUNDLE, ROW
-from broker.core.operations.removal import InDelivery
 from broker.core.rows import BundleRow, CopyRow
 from simulation.clients import SimulatedConsumer
 from simulation.forest import Forest

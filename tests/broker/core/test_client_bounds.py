@@ -76,6 +76,25 @@ def test_a_node_has_so_many_queues_and_says_how_room_is_made(
     again.create("four")
 
 
+def test_one_account_makes_so_many_queues_and_the_others_have_theirs(
+    forest: Forest, hq: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever session makes them, and after a start."""
+    monkeypatch.setattr(local_queues, "MOST_QUEUES_OF_ONE", 2)
+    Application(forest, hq, "till/1").create("one", "two", "one")
+    hq.crash()
+    hq.boot()
+    again = Application(forest, hq, "till/2")
+    again.create("two")
+    with pytest.raises(BadRequest, match=r"2 queues made by sessions called till/….*queue delete NAME"):
+        again.create("three")
+    Application(forest, hq, "york:1").create("three")
+    Application(forest, hq, "anybody").create("four", "five", "six")
+    hq.core.removal.delete_queue("one")
+    again.create("seven")
+    assert dict(hq.core.switch.local_queues._made_by) == {"till/": 2, "york:": 1}
+
+
 def test_a_session_has_so_many_transient_queues(
     forest: Forest, hq: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -82,7 +82,7 @@ def dials(monkeypatch: pytest.MonkeyPatch) -> list[str]:
             found.append("given up")
             raise
 
-    monkeypatch.setattr("asyncio.open_connection", never)
+    monkeypatch.setattr(module, "dialled", never)
     return found
 
 
@@ -106,10 +106,22 @@ async def test_no_more_are_dialled_than_a_node_has_ends(
 ) -> None:
     monkeypatch.setattr("broker.forwards.local_end.MOST", 2)
     host, _ = offering("till.shop:80")
-    found = [host.serve(asked()) for _ in range(4)]
+    found = [host.serve(asked(via=region)) for region in ("north", "south", "east", "west")]
     await settle()
     assert [isinstance(each, str) for each in found] == [False, False, True, True]
     assert dials == ["dials till.shop 80"] * 2
+    for task in host.tasks:
+        task.cancel()
+
+
+async def test_a_neighbour_that_asks_for_all_is_refused_before_the_others(
+    dials: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("broker.forwards.local_end.MOST", 4)
+    host, offers = offering("till.shop:80")
+    assert [isinstance(host.serve(asked(via="north")), str) for _ in range(3)] == [False, False, True]
+    assert not isinstance(host.serve(asked(via="south")), str)
+    assert not offers.ends.why_none(), "somebody here still has room"
     for task in host.tasks:
         task.cancel()
 

@@ -8,7 +8,7 @@ import pytest
 from broker.core.neighbours.channels import Channel
 from broker.forwards import local_end
 from broker.forwards.local_end import LocalEnd, LocalEnds
-from broker.forwards.pipes import PipeBroken
+from broker.forwards.pipes import PIECE, PipeBroken
 
 
 class Played:
@@ -49,16 +49,18 @@ class PlayedPipe:
         for each in comes:
             self.comes.put_nowait(each)
         self.written: list[bytes] = []
+        self.asked: list[int] = []
         self.ended = ""
 
-    async def read(self) -> bytes:
+    async def read(self, most: int) -> bytes:
+        self.asked.append(most)
         found = await self.comes.get()
         if isinstance(found, PipeBroken):
             raise found
         return found
 
     async def broken(self) -> None:
-        await self.read()
+        await self.read(1)
 
     async def write(self, data: bytes) -> None:
         self.written.append(data)
@@ -112,6 +114,7 @@ async def test_a_pipe_is_read_no_further_than_its_window(
     end.passed(50_000)
     await settle()
     assert played.told == [("arrived", 50_000)] * 3
+    assert pipe.asked == [100_000, 50_000, 50_000]
     end.reset("broken", "the link is broken")
     await running
     assert pipe.ended == "the link is broken"
@@ -152,20 +155,42 @@ async def test_what_does_not_open_in_time_is_over(played: Played, ends: LocalEnd
     assert not ends.open
 
 
-def test_many_ends_have_smaller_windows(ends: LocalEnds) -> None:
-    assert ends.window == local_end.WINDOW
-    for _ in range(256):
-        LocalEnd(ends, "a till")
-    assert ends.window == local_end.ALL_BYTES // 256
-    assert repr(ends) == "<LocalEnds of york: 256>"
+def test_all_ends_together_keep_so_much_and_each_has_a_little_of_its_own(ends: LocalEnds) -> None:
+    made = [LocalEnd(ends, "a till") for _ in range(local_end.MOST)]
+    for end in made:
+        while (room := ends.room(end)) > 0:
+            ends.took(end, min(room, PIECE))
+    assert made[0].unpassed == local_end.WINDOW
+    assert min(end.unpassed for end in made) == local_end.LEAST
+    assert local_end.ALL_BYTES / 2 < sum(end.unpassed for end in made) <= local_end.ALL_BYTES
+    for end in made[:-1]:
+        end.reset("broken", "the link is broken")
+    assert ends.room(made[-1]) == local_end.WINDOW - local_end.LEAST
+    made[-1].passed(local_end.LEAST)
+    assert (ends._unpassed, repr(ends)) == (0, "<LocalEnds of york: 1>")
 
 
 def test_a_node_has_so_many_ends_and_no_more(ends: LocalEnds, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(local_end, "MOST", 2)
     LocalEnd(ends, "a till")
-    assert ends.has_room
+    assert not ends.why_none()
     LocalEnd(ends, "a till")
-    assert not ends.has_room
+    assert ends.why_none() == "york has 2 ends of channels: none more now"
+
+
+def test_a_neighbour_takes_half_of_the_ends_and_the_others_have_theirs(ends: LocalEnds) -> None:
+    def takes(asker: str) -> int:
+        before = len(ends.open)
+        while not ends.why_none(asker):
+            LocalEnd(ends, "a till", asker)
+        return len(ends.open) - before
+
+    assert takes("mallory") == local_end.MOST // 2
+    assert ends.why_none("mallory") == (
+        "mallory has 2048 of the 4096 ends of channels at york: none more of it now"
+    )
+    assert takes("leeds") == local_end.MOST // 4
+    assert not ends.why_none(), "somebody here still has room"
 
 
 def test_it_is_told_that_it_is_of_a_channel(ends: LocalEnds) -> None:

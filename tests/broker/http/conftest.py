@@ -14,6 +14,7 @@ from broker.core.clients.transfers import Fetched
 from broker.core.errors import NoSuchQueue, NotFound, NotLoggedIn, QueueFull, SwitchError
 from broker.core.sessions.sessions import Connection
 from broker.entrance.entrance import Entrance
+from broker.entrance.operators import Operators
 from broker.entrance.policy import EntrancePolicy
 from broker.http.port import listen
 from broker.http.settings import HttpSettings
@@ -283,7 +284,9 @@ async def serve(node: FakeNode) -> AsyncIterator[Opener]:
         policy = {name: settings.pop(name) for name in ("mode", "secret", "accounts") if name in settings}
         node.policy = EntrancePolicy(**policy)
         node.__dict__.pop("entrance", None)
-        opened = await listen(node, "127.0.0.1", 0, settings=HttpSettings(**settings))
+        operators = Operators(settings.pop("token", ""), settings.pop("operators", ()))
+        found = HttpSettings(operators=operators, **settings)
+        opened = await listen(node, "127.0.0.1", 0, settings=found)
         port = Port(node, opened.addresses[0][1])
         ports.append((opened, port))
         return port

@@ -8,6 +8,8 @@ from typing import Any
 import aiohttp
 import pytest
 
+from broker.forwards.local_end import WINDOW
+from broker.forwards.pipes import PIECE
 from broker.forwards.websocket_pipe import WebSocketPipe
 from broker.node import Node
 from config.channels import Forward
@@ -131,8 +133,8 @@ async def test_it_needs_the_token_of_a_real_node_and_no_account_will_do(tmp_path
             async with session.ws_connect(url, headers={"Authorization": f"Bearer {token}"}) as opened:
                 pipe = WebSocketPipe(opened)
                 assert await pipe.hear() == "open"
-                assert await pipe.read() == b"hello"
-                assert await pipe.read() == b""
+                assert await pipe.read(9) == b"hello"
+                assert await pipe.read(9) == b""
     finally:
         await node.stop()
 
@@ -175,6 +177,57 @@ async def test_a_client_that_reads_nothing_loses_its_line_with_its_channel(
     finally:
         line.close()
         await node.stop()
+
+
+@pytest.mark.parametrize("size", [100_000, 12_000_000])
+async def test_last_bytes_wait_for_a_slow_client_and_are_few(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    """The channel has ended well long before, or goes no further; the buffer of the connection is small."""
+    monkeypatch.setattr("broker.forwards.websocket_pipe._LAST_WORDS", 0.1)
+    lines: list[asyncio.WriteTransport] = []
+    made = WebSocketPipe.__init__
+
+    def noted(pipe: WebSocketPipe, opened: Any) -> None:
+        lines.append(opened._req.transport)
+        lines[0].get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+        made(pipe, opened)
+
+    monkeypatch.setattr(WebSocketPipe, "__init__", noted)
+
+    async def says(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"z" * size)
+        writer.close()
+
+    server = await asyncio.start_server(says, "127.0.0.1", 0)
+    to = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    forward = Forward(name="till", to=to, permit=("hq",))
+    log = AdvisoryLog(enabled=False)
+    node = Node(Site(name="hq", data=tmp_path, listener=Listener(port=0), advisory_log=log))
+    await node.start()
+    with socket.socket() as line:
+        line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        line.setblocking(False)
+        loop = asyncio.get_running_loop()
+        try:
+            async with server, asyncio.timeout(60):
+                node.report.access.forwards.configure([forward])
+                await loop.sock_connect(line, ("127.0.0.1", node.port))
+                head = "\r\n".join(("GET /channel/hq/till HTTP/1.1", *HERE, "", ""))
+                await loop.sock_sendall(line, head.encode())
+                await loop.sock_sendall(line, b"\x81\x83\x00\x00\x00\x00end")  # nothing comes from here
+                sent = -1
+                while not sent or sent != node.core.counters["channel_bytes"]:
+                    sent = node.core.counters["channel_bytes"]
+                    await asyncio.sleep(0.3)
+                assert bool(node.core.channels.all()) == (sent < size)
+                assert 0 < lines[0].get_write_buffer_size() < WINDOW + 2 * PIECE
+                came = 0
+                while came < size and (part := await loop.sock_recv(line, 65536)):
+                    came += len(part)
+                assert came >= size
+        finally:
+            await node.stop()
 
 
 def is_whole(line: socket.socket) -> bool:

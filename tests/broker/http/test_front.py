@@ -9,6 +9,7 @@ import pytest
 from aiohttp import web
 
 from broker import shares
+from broker.entrance.operators import Operators
 from broker.http.front import MOST_OF_A_STRANGER, Front
 from broker.http.pipeline import PATIENCE, SLOWEST
 from broker.http.settings import HttpSettings
@@ -290,7 +291,7 @@ async def test_a_stranger_sends_small_bodies_only_whatever_they_are_for(stand: S
 
 
 async def test_who_shows_the_token_may_send_more(node: Any) -> None:
-    stand = Stand(node, token="secret")
+    stand = Stand(node, operators=Operators("secret"))
     size = MOST_OF_A_STRANGER + 1
     stand.say(f"POST /a/page HTTP/1.1\r\nAuthorization: Bearer secret\r\nContent-Length: {size}")
     stand.front.data_received(bytes(size))

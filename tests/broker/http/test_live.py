@@ -9,6 +9,7 @@ import pytest
 from aiohttp import ClientResponse, web
 from aiohttp.test_utils import TestClient, TestServer
 
+from broker.entrance.operators import Operators
 from broker.http import live
 from broker.http.live import LiveEndpoint
 from broker.http.settings import HttpSettings
@@ -30,7 +31,9 @@ class Made:
 
 def build(token: str = "", size: int = 1) -> tuple[web.Application, Made, LiveEndpoint]:
     app, status = web.Application(), Made(size)
-    endpoint = LiveEndpoint(HttpSettings(token=token), {"status": status, "tree": lambda: {"children": []}})
+    endpoint = LiveEndpoint(
+        HttpSettings(operators=Operators(token)), {"status": status, "tree": lambda: {"children": []}}
+    )
     endpoint.add_to(app)
     return app, status, endpoint
 

@@ -10,6 +10,7 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as read_open
 from prometheus_client.parser import text_string_to_metric_families as read_text
 
+from broker.entrance.operators import Operators
 from broker.http.settings import HttpSettings
 from broker.node import Node
 from config.model import AdvisoryLog, Limits, Link, Listener, Metrics, Permits, Site, TreeConnector
@@ -278,7 +279,7 @@ async def test_a_scraper_with_the_token_may_look_from_elsewhere(start: Starter) 
     from broker.http.port import listen
 
     node = await start()
-    port = await listen(node, "127.0.0.1", 0, settings=HttpSettings(token="secret"))
+    port = await listen(node, "127.0.0.1", 0, settings=HttpSettings(operators=Operators("secret")))
     address = f"http://127.0.0.1:{port.addresses[0][1]}/metrics"
     elsewhere = {"X-Forwarded-For": "10.0.0.1"}
     async with aiohttp.ClientSession() as session:

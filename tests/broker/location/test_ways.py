@@ -3,7 +3,8 @@
 import pytest
 
 from broker.location.strategies import InOrder, LoadShared, Way
-from broker.location.ways import Ways
+from broker.location.ways import Ways, finders_of
+from config.model import Site, TreeConnector
 
 A, B = "ws://a:1/link", "ws://b:1/link"
 
@@ -121,3 +122,16 @@ async def test_what_cannot_be_reached_is_waited_for() -> None:
     ways = Ways((A, B), {}, strategy=InOrder(Reachable(set())), go_back=1.0, sleep=sleep)
     with pytest.raises(Enough):
         await ways.moved(Way(B, place=1))
+
+
+async def test_the_same_network_is_asked_behind_all_that_the_file_says() -> None:
+    site = Site(name="york", tree="acme")
+    connector = TreeConnector(nodetype="leaf", uri="ws://hq", discover="lan", secret_env="S")
+    assert connector.ways == ("ws://hq", "srv://local")
+    finders = finders_of(site, connector)
+    assert list(finders) == ["srv://local"]
+
+
+async def test_the_same_network_is_asked_once_where_the_file_says_it_twice() -> None:
+    connector = TreeConnector(nodetype="leaf", uri="srv://local", discover="lan", secret_env="S")
+    assert connector.ways == ("srv://local",)

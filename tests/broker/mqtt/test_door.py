@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from broker.core.clients.kept_sessions import READS
-from broker.core.routing.topics import Subscription
+from broker.core.routing.subscriptions import Subscription
 from broker.mqtt.door import Door
 from config.model import Site
 from simulation.forest import Forest

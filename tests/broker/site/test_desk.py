@@ -18,10 +18,12 @@ from bridges.site_brokers.base import (
     SiteBrokerError,
     Taken,
 )
+from broker.core.site.site import SiteClient
 from broker.node import Node
 from config.model import Listener, Site, SiteBroker, SiteRule
 from sapwood.protocol.bundles import Message, Properties
 from sapwood.protocol.destinations import Destination, parse
+from treeconnector.routes import Route
 
 
 class Bridge:
@@ -144,6 +146,19 @@ async def test_the_topic_of_an_answer_is_renamed_as_its_messages_are(visit: Visi
         assert bridge.given[0].message.properties.reply_to == answers[0]
 
 
+async def test_a_bridge_knows_where_answers_are_wanted_before_it_is_given_a_request(visit: Visit) -> None:
+    async with visit() as (_, bridge):
+        line: Any = bridge.desk
+        wanted: list[frozenset[Destination]] = []
+        bridge.on_delivery = lambda: wanted.append(bridge.wanted)
+        answers, asked = parse("topic:answers"), Message(b"", Properties(reply_to="topic:answers"))
+        line.give([BrokerDelivery(1, parse("queue:a"), Message(b""), True, False, False)])
+        line._host.core.table.put(Route(answers, "bath", True, "bath", "test"))
+        line.give([BrokerDelivery(2, parse("queue:a"), asked, True, False, False)])
+        await until(lambda: len(bridge.given) == 2)
+        assert wanted == [frozenset({answers})]
+
+
 async def test_who_comes_later_is_given_what_is_retained_and_nobody_else(visit: Visit) -> None:
     async with visit("topic:price/#") as (_, bridge):
         done: list[str] = []
@@ -183,3 +198,29 @@ async def test_who_leaves_has_the_broker_forget_it_or_says_how(visit: Visit) -> 
 
         bridge.leave = fails  # type: ignore[method-assign]
         assert await node.report.desk.leave() == ["goodbye"]
+
+
+async def test_very_much_that_is_wanted_is_told_some_at_a_time(
+    visit: Visit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async with visit() as (node, bridge):
+        keys = frozenset(parse(f"queue:q{number}") for number in range(20_000))
+        monkeypatch.setattr(SiteClient, "wanted", keys)
+        counting = asyncio.ensure_future(count())
+        for changed in node.core.policies.wanted_changed:
+            changed()
+        told_at = []
+        monkeypatch.setattr(bridge, "want", lambda wanted: told_at.append((wanted, turns)))
+        await until(lambda: bool(told_at))
+        counting.cancel()
+        ((wanted, when),) = told_at
+        assert wanted == keys
+        assert when >= 20

@@ -25,7 +25,12 @@ def with_queue(opened) -> None:
     store.close()
 
 
+def without_makers(connection: sqlite3.Connection) -> None:
+    connection.execute("ALTER TABLE queue DROP COLUMN maker")
+
+
 def without_clients(connection: sqlite3.Connection) -> None:
+    without_makers(connection)
     connection.execute("DROP TABLE client")
 
 
@@ -65,7 +70,7 @@ def test_a_newer_database_is_refused_and_untouched(opened, monkeypatch):
     with monkeypatch.context() as later:
         later.setattr(migrations, "MIGRATIONS", (*ALL, rename_queue))
         opened().close()
-    with pytest.raises(StoreMismatch, match=r"newer Sapwood \(schema 7, this one knows 6\)"):
+    with pytest.raises(StoreMismatch, match=r"newer Sapwood \(schema 8, this one knows 7\)"):
         opened()
 
 
@@ -155,3 +160,17 @@ def test_a_database_of_the_fifth_version_keeps_clients_sessions_from_now_on(open
     transaction.put(ClientRow("mqtt/till", "", b"value"))
     store.apply(transaction)
     assert store.load().rows(ClientRow) == [ClientRow("mqtt/till", "", b"value")]
+
+
+def test_a_database_of_the_sixth_version_knows_who_makes_a_queue_from_now_on(opened):
+    with_queue(opened)
+    store = opened()
+    without_makers(store._writing())
+    migrations.set_version(store._writing(), 6)
+    store.close()
+    store = opened()
+    assert schema.missing(store._writing()) == ""
+    transaction = Transaction()
+    transaction.put(QueueRow("sales", 1, "till/"))
+    store.apply(transaction)
+    assert store.load().rows(QueueRow) == [QueueRow("prices", 0, ""), QueueRow("sales", 1, "till/")]

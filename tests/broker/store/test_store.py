@@ -310,7 +310,8 @@ def test_a_missing_column_is_named(opened, tmp_path):
     connection.execute("ALTER TABLE queue DROP COLUMN home")
     connection.close()
     with pytest.raises(
-        StoreCorrupt, match=r"table queue has the columns \('name',\), expected \('name', 'home'\)"
+        StoreCorrupt,
+        match=r"table queue has the columns \('name', 'maker'\), expected \('name', 'home', 'maker'\)",
     ):
         opened()
 

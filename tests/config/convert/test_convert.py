@@ -102,6 +102,8 @@ def test_the_file_can_be_used_and_holds_the_notes(kind: str, tmp_path: Path) -> 
         ('topic "" both 1 a/one b/two', "no counterpart: topic 'a/one' is called 'b/two' there"),
         ("topic $share/group/x in", "no counterpart: a shared subscription is a queue"),
         ("topic x out 0", "QoS 0 crossed this bridge"),
+        ("keepalive_interval soon", "left out: keepalive_interval 'soon'"),
+        ("restart_timeout never", "left out: restart_timeout 'never'"),
         ("include_dir /etc/mosquitto/conf.d", "the files in '/etc/mosquitto/conf.d' were not read"),
     ],
 )
@@ -134,6 +136,46 @@ def test_one_of_several_connections_is_chosen_by_name() -> None:
     made = convert(both, connection="b", name="store-7", tree="acme", parent="wss://two.example:7600/link")
     assert (made.site.name, made.site.tree) == ("store-7", "acme")
     assert made.site.tree_connectors[0].uri == "wss://two.example:7600/link"
+
+
+def test_several_connections_to_one_peer_become_one_file() -> None:
+    here = "remote_username store\nkeepalive_interval 30\n"
+    made = convert(
+        f"connection down\naddress hq.example.com\n{here}topic prices/# in 1\ntopic alarms both 1\n"
+        "connection other\naddress elsewhere.example\n"
+        "connection up\naddress hq.example.com spare.example.com\nremote_username till\n"
+        "keepalive_interval 60\ntopic sales/# out 1\ntopic alarms both 1\ntopic prices/tea in 1\n",
+        connection="up",
+        name="york",
+    )
+    assert rules(made) == [
+        ("topic:prices/#", "in", None, None),
+        ("topic:alarms", "both", None, None),
+        ("topic:sales/#", "out", None, None),
+        ("topic:prices/tea", "in", None, None),
+    ]
+    (connector,) = made.site.tree_connectors
+    assert connector.ways == ("mqtt://hq.example.com:1883", "mqtt://spare.example.com:1883")
+    assert (connector.user, made.site.link.keep_alive) == ("store", 30)
+    assert "'down', 'up' lead to one peer" in said(made)
+    for left in ("left out: user 'till'", "left out: keep_alive '60.0'", "through the first rule"):
+        assert left in said(made, 9)
+
+
+def test_shovels_to_one_broker_become_one_file_and_those_of_another_virtual_host_another() -> None:
+    hq, parameters = "amqp://hq.example.com", []
+    for number, vhost in enumerate(("/", "/", "shop")):
+        value: dict[str, Any] = {"src-uri": "amqp://", "src-queue": f"q{number}", "dest-uri": hq}
+        value |= {"ack-mode": "no-ack"} | ({"src-delete-after": 5} if number else {})
+        parameters.append({"component": "shovel", "name": f"s{number}", "vhost": vhost, "value": value})
+    file = json.dumps({"parameters": parameters})
+    with pytest.raises(ConfigurationError, match="one of 's0', 's1', 's2'"):
+        convert(file)
+    made = convert(file, connection="s1")
+    assert rules(made) == [("queue:q0", "out", None, None), ("queue:q1", "out", None, None)]
+    assert rules(convert(file, connection="s2")) == [("queue:q2", "out", None, None)]
+    assert "connection 's1': no counterpart: src-delete-after '5'" in said(made)
+    assert said(made).count("not needed: ack-mode") == 1
 
 
 @pytest.mark.parametrize(
@@ -203,6 +245,30 @@ def test_a_shovel_that_renames_says_so() -> None:
     assert "no counterpart: queue 'a' went to 'b'" in said(made)
 
 
+def test_everything_else_of_a_rabbitmq_is_listed() -> None:
+    parameters = [
+        {"component": "mqtt", "name": "x", "value": {}},
+        {
+            "component": "shovel",
+            "name": "to-hq",
+            "value": {
+                "src-uri": "amqp://",
+                "src-queue": "a",
+                "src-protocol": "amqp091",
+                "dest-uri": "amqp://hq.example.com",
+                "dest-address": "b",
+                "new-option": 1,
+            },
+        },
+    ]
+    policy = {"name": "p", "pattern": "^a$", "definition": {"max-length": 5, "federation-upstream": "x"}}
+    file = {"rabbit_version": "3.10.8", "users": [{"name": "till"}], "parameters": parameters}
+    made = convert(json.dumps(file | {"policies": [policy], "bindings": []}))
+    assert "stays as it is: 'users', 'parameters mqtt', 'policy p max-length'" in said(made)
+    for note in ("not needed: src-protocol", "counterpart: dest-address 'b'", "counterpart: new-option '1'"):
+        assert note in said(made)
+
+
 def test_a_shovel_within_one_broker_is_none_of_ours() -> None:
     with pytest.raises(ConfigurationError, match="names no address"):
         shovel(src_uri="amqp://", src_queue="a", dest_uri="amqp://localhost", dest_queue="b")
@@ -264,6 +330,16 @@ CONNECTOR = """<?xml version="1.0" encoding="UTF-8"?>
   </broker>
 </beans>
 """
+
+
+def test_everything_else_of_an_activemq_is_listed() -> None:
+    made = convert(
+        CONNECTOR.replace("61617)", "61617)?randomize=false").replace(
+            "<networkConnectors>", "<transportConnectors/><systemUsage/><networkConnectors>"
+        )
+    )
+    assert "no counterpart: 'randomize=false'" in said(made, 5)
+    assert "stays as it is: 'transportConnectors', 'systemUsage'" in said(made)
 
 
 def test_a_network_connector_becomes_a_tree_connector() -> None:

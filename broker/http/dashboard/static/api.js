@@ -13,7 +13,7 @@ export class ApiError extends Error {
   }
 
   get needsToken() {
-    return this.status === 401 || this.status === 403;
+    return (this.status === 401 || this.status === 403) && this.code !== "ROLE_NEEDED";
   }
 
   get isMissing() {

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from bridges.carriers.brokered import envelopes
 from bridges.carriers.brokered.envelopes import (
     Answer,
+    Claim,
     End,
     Envelope,
     Gone,
@@ -30,6 +31,7 @@ EVERY: list[Envelope] = [
     End(NONCE, 8, "bye"),
     Gone(NONCE[:8]),
     Gone(NONCE),
+    Claim("hq", NONCE[:8], held=True),
 ]
 
 

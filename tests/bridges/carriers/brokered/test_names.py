@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from bridges.carriers.brokered.names import Queues, Topics
 
 NAMES = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._\-]{0,20}", fullmatch=True) | st.sampled_from(
-    ["up", "knock", "a.up", "a.up.knock", "up.knock", "a.down", "a"]
+    ["up", "knock", "parents", "a.up", "a.up.knock", "up.knock", "a.down", "a"]
 )
 NAMES = NAMES.filter(lambda name: name != "local")
 
@@ -36,5 +36,6 @@ def test_a_topic_and_a_key_tell_whose_they_are(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["", "local", "a b", "-a", "ü", "x" * 65])
 def test_a_name_that_no_node_has_is_none(name: str) -> None:
+    assert Topics("acme").child_of("sapwood/acme/link/parents") == ""
     assert Topics("acme").child_of(f"sapwood/acme/link/{name}/up/knock") == ""
     assert Queues.child_of(f"{name}.up.knock") == ""

@@ -41,6 +41,7 @@ async def talks(carrier: BrokeredCarrier, other: BrokeredCarrier) -> None:
 
 async def everybody_has_a_link(of_node: Broker, of_children: dict[str, Broker]) -> None:
     async with parent_at(of_node) as hq:
+        assert hq.listener.hears_itself
         for number, (name, broker) in enumerate(of_children.items()):
             carrier = await connect(broker, name, timeout=20)
             await talks(carrier, hq.carriers[number])
@@ -151,11 +152,11 @@ async def test_on_mosquitto_each_child_has_its_link_and_nothing_else(
 def eavesdrop(server: MosquittoServer, kind: str) -> None:
     hostile = Hostile(server, "york")
     all_of_it = "sapwood/acme/link"
-    for topic in (f"{all_of_it}/leeds.north/down", f"{all_of_it}/+/up/#", f"{all_of_it}/#", "#"):
+    for topic in (f"{all_of_it}/leeds.north/down", f"{all_of_it}/+/up/#", f"{all_of_it}/parents", "#"):
         reason = hostile.subscribe(topic)
         if kind == "with_dynamic_security":
             assert reason.is_failure, topic
-    others = ("leeds.north/up", "leeds.north/up/knock", "leeds.north/down", "york/down")
+    others = ("leeds.north/up", "leeds.north/up/knock", "leeds.north/down", "york/down", "parents")
     for topic in others:
         assert hostile.publish(f"{all_of_it}/{topic}").is_failure, topic
     assert not hostile.publish(f"{all_of_it}/york/up").is_failure, "its own topic, or the test shows nothing"
@@ -217,6 +218,7 @@ def trespass(server: RabbitServer, vhost: str, queues: list[str]) -> None:
         lambda channel: channel.basic_publish(exchange, "leeds.north.up", b"x", mandatory=True),
         lambda channel: channel.basic_publish(exchange, "leeds.north.up.knock", b"x", mandatory=True),
         lambda channel: channel.basic_publish(exchange, "x.york.up.knock", b"x", mandatory=True),
+        lambda channel: channel.basic_publish(exchange, "parents", b"x", mandatory=True),
         lambda channel: channel.queue_declare("sapwood.acme.link.york.down", exclusive=True),
         lambda channel: channel.queue_declare("anything", exclusive=True),
         lambda channel: channel.exchange_delete(exchange),

@@ -2,15 +2,17 @@
 
 import asyncio
 import contextlib
+import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import paho.mqtt.client as paho
 import pytest
 import pytest_asyncio
 from mosquitto_clients import Listener, publish, publish_lines
 from mosquitto_server import DISCOVERY, MosquittoServer
-from paho.mqtt.enums import MQTTProtocolVersion
+from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
 from rabbitmq_site import FakeDesk
 
 from bridges.site_brokers.base import BrokerDelivery, Setup
@@ -104,6 +106,45 @@ async def test_nothing_else_suffers_from_what_mqtt_cannot_ask_for(
     publish(port, "later/x", b"1")
     await until(lambda: [each.message.payload for each in desk.taken] == [b"1"])
     assert sorted(bridge.status()["not_taken"]) == sorted(map(str, odd))
+
+
+@contextlib.contextmanager
+def responder(port: int, topic: str) -> Iterator[None]:
+    """Answers each request at once, in a thread of its own."""
+    client, is_there = paho.Client(CallbackAPIVersion.VERSION2, protocol=V5), threading.Event()
+    client.on_subscribe = lambda *_: is_there.set()
+    client.on_message = lambda _client, _data, asked: client.publish(asked.properties.ResponseTopic, b"", 1)  # type: ignore[union-attr]
+    client.connect("127.0.0.1", port)
+    client.loop_start()
+    client.subscribe(topic, 1)
+    assert is_there.wait(60)
+    yield
+    client.disconnect()
+    client.loop_stop()
+
+
+def request(id: int, place: str) -> BrokerDelivery:
+    message = Message(b"", Properties(reply_to=f"topic:{place}"))
+    return BrokerDelivery(id, parse("topic:ask"), message, True, False, False)
+
+
+async def test_nobody_is_asked_before_his_answer_is_heard(server: MosquittoServer, tmp_path: Path) -> None:
+    """However much there is to subscribe to and to unsubscribe from; what is behind a request stays there."""
+    many = frozenset(parse(f"topic:other/{number}") for number in range(1000))
+    places = [f"answers/{number}" for number in range(20)]
+    with responder(server.port, "ask"):
+        async with machine(tmp_path / "york", server, "topic:up/#") as (bridge, desk):
+            asked: frozenset[Destination] = frozenset()
+            for number, place in enumerate(places):
+                bridge.want(asked | many if number % 2 else asked)
+                await asyncio.sleep(0)  # it begins with these
+                asked |= {parse(f"topic:{place}")}
+                bridge.want(bridge.wanted | asked)
+                bridge.deliver([request(number, place), delivery(100 + number, "topic:down/x", b"")])
+            await until(lambda: len(desk.confirmed) == 2 * len(places))
+            await until(lambda: len(desk.taken) >= len(places))
+    assert [each.destination.name for each in desk.taken] == places
+    assert desk.confirmed[::2] == [*range(len(places))]
 
 
 @asynccontextmanager

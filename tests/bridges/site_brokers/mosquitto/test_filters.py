@@ -12,10 +12,17 @@ def test_what_matches_comes_with_its_id() -> None:
     assert (len(filters), repr(filters)) == (3, "<OwnFilters 3>")
 
 
+def test_a_place_is_awaited_while_a_filter_that_matches_it_is() -> None:
+    filters = OwnFilters({"prices/#": 1})
+    filters.awaited = {"answers/+"}
+    assert filters.awaits("answers/1")
+    assert not any(filters.awaits(topic) for topic in ("prices/tea", ""))
+
+
 def test_a_new_filter_has_an_id_above_all_others_as_far_as_mqtt_has_any() -> None:
-    assert OwnFilters({}).free_id() == 1
-    assert OwnFilters({"a": 7, "b": 2}).free_id() == 8
-    assert OwnFilters({"a": 268_435_455}).free_id() == 1
+    assert OwnFilters({}).free_ids(["x"]) == {"x": 1}
+    assert OwnFilters({"a": 7, "b": 2}).free_ids(["x", "y"]) == {"x": 8, "y": 9}
+    assert OwnFilters({"a": 268_435_454}).free_ids(["x", "y"]) == {"x": 268_435_455, "y": 1}
 
 
 def came(payload: bytes, *filters: int, expiry: int | None = None) -> Received:

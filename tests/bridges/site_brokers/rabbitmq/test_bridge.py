@@ -8,6 +8,7 @@ import pytest
 from rabbitmq_server import RabbitServer
 
 from bridges.site_brokers.base import SiteBrokerError, SiteBrokerRefused, Taken
+from bridges.site_brokers.rabbitmq import replies
 from bridges.site_brokers.rabbitmq.taking import PREFETCH
 
 
@@ -360,6 +361,36 @@ class TestReplies:
         again = await place().start()
         await again.desk.until(lambda: again.desk.payloads == [b"seven"])
         assert str(again.desk.taken[0].destination) == "topic:answers/7"
+
+
+async def test_a_flood_of_names_leaves_a_bounded_number_of_queues_at_the_broker(
+    york, applications, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An answer that came late is taken before its queue is deleted."""
+    monkeypatch.setattr(replies, "MOST", 5)
+    monkeypatch.setattr(replies, "MOST_LEFT", 40)
+    applications.channel().queue_declare("stock", durable=True)
+
+    async def ask(numbers: range) -> None:
+        for number in numbers:
+            await york.until_answered(york.deliver("queue:stock", b"?", reply_to=f"q{number}@mallory"))
+
+    await ask(range(10))
+    await york.desk.until(
+        lambda: york.bridge._visit._taker._taps.keys() == york.bridge._visit._replies.queues
+    )
+    applications.publish("sapwood.reply.q0@mallory", b"late")
+    await ask(range(10, 100))
+    await york.desk.until(lambda: york.desk.payloads == [b"late"])
+    await york.desk.until(lambda: not york.bridge._visit._replies.too_many)
+    channel, there = applications.channel(), 0
+    for number in range(100):
+        try:
+            channel.queue_declare(f"sapwood.reply.q{number}@mallory", passive=True)
+            there += 1
+        except pika.exceptions.ChannelClosedByBroker:
+            channel = applications.channel()
+    assert 0 < there <= 5 + 20 + 1
 
 
 async def test_an_answer_comes_to_the_channel_that_waits_for_it(york, applications) -> None:

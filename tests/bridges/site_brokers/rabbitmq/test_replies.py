@@ -2,7 +2,7 @@
 
 import pytest
 
-from bridges.site_brokers.rabbitmq.replies import MOST, Replies
+from bridges.site_brokers.rabbitmq.replies import MOST, MOST_LEFT, Replies
 
 
 @pytest.fixture
@@ -82,3 +82,45 @@ def test_a_node_that_asks_with_ever_new_names_makes_room_for_itself(replies: Rep
     assert len(replies.queues) == MOST
     assert honest <= replies.queues
     assert sum(replies._of.values()) == MOST
+
+
+def test_queues_that_were_left_are_bounded_too(replies: Replies) -> None:
+    """Nobody deletes any: the node that floods gets no more, and the others do."""
+    made = [replies.spell(f"q{number}@mallory") for number in range(2 * MOST_LEFT)]
+    assert len([name for name in made if name]) == MOST + MOST_LEFT
+    assert replies.spell(f"q{MOST}@mallory"), "there already"
+    assert replies.spell("answers@leeds")
+    assert repr(replies) == f"<Replies of york queues={MOST} left={MOST_LEFT + 1}>"
+
+
+def test_of_those_that_were_left_the_oldest_are_to_be_deleted(replies: Replies) -> None:
+    for number in range(MOST + MOST_LEFT // 2):
+        replies.spell(f"q{number}@leeds")
+    assert not replies.too_many
+    replies.spell("one more@leeds")
+    assert replies.too_many
+    spare = replies.spare()
+    assert (spare, replies.too_many) == ("sapwood.reply.q0@leeds", False)
+    replies.adopt([spare])
+    assert spare in replies.queues, "something had come into it"
+
+
+def test_a_list_brings_back_some_of_those_that_are_there_still(replies: Replies) -> None:
+    for number in range(2 * MOST):
+        replies.spell(f"q{number}@leeds")
+    there = {f"sapwood.reply.q{number}@leeds" for number in range(501, 2 * MOST)}
+    replies.listed(there | {"sapwood.reply.late@hq"})
+    assert f"sapwood.reply.q{MOST - 1}@leeds" in replies.queues
+    assert "sapwood.reply.late@hq" in replies.queues
+    assert repr(replies) == f"<Replies of york queues={MOST} left=500>"
+    replies.listed(set())
+    assert repr(replies) == f"<Replies of york queues={MOST} left=0>"
+
+
+def test_a_list_takes_no_place_from_those_that_were_used_last(replies: Replies) -> None:
+    """An answer may be on its way into each of them."""
+    names = [f"sapwood.reply.q{number}@leeds" for number in range(2 * MOST)]
+    replies.adopt(names)
+    replies.listed({*names})
+    assert {*names[-(MOST // 2) :]} < replies.queues
+    assert names[0] in replies.queues

@@ -1,5 +1,6 @@
 """What the bridge has open at a broker at once: queues that it takes from, messages without an answer."""
 
+import asyncio
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,6 +10,7 @@ import pika
 import pytest
 
 from bridges.site_brokers.rabbitmq import taking
+from bridges.site_brokers.rabbitmq.bindings import TOPICS
 from bridges.site_brokers.rabbitmq.publishing import WINDOW, WINDOW_BYTES, Outgoing, Publisher
 from bridges.site_brokers.rabbitmq.taking import Taker
 
@@ -60,6 +62,70 @@ async def test_of_very_many_queues_so_many_are_taken_from_and_the_others_are_sho
     assert await taker._enter(frozenset(f"q{number}" for number in range(20)))
     assert len(taker._taps) == broker.opened == 4  # one more, for the queue of topics
     assert list(taker.not_taken.reasons.values()) == ["more than 3 queues at once are not taken from"]
+
+
+class Absent(Channels):
+    """Has no queue that an application would have made. `on_count`: called when it is asked for one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.steps: list[str] = []
+        self.on_count: Callable[[str], None] = lambda name: None
+
+    async def count(self, name: str) -> tuple[int | None, bool]:
+        self.steps.append(name)
+        self.on_count(name)
+        return None, False
+
+    async def consume(self, name: str, came: Any, priority: int) -> str:
+        self.steps.append(name)
+        return name
+
+
+async def test_a_reply_waits_for_no_queue_that_is_not_there(tmp_path: Path) -> None:
+    """Nor is one looked for again and again, unless it is made, while we were asking for it as well."""
+    broker, queues, reply = Absent(), frozenset({"a", "b", "c"}), "sapwood.reply.x@york"
+    taker = Taker(cast("Any", broker), cast("Any", broker), "amq.topic", tmp_path, *[cast("Any", print)] * 4)
+    taker._queues = queues
+
+    def asked(name: str) -> None:
+        if name == "a":
+            taker.want_replies(frozenset({reply}))
+        if name == "b":
+            taker.look(["b"])
+
+    broker.on_count = asked
+    assert await taker._enter(queues)
+    assert broker.steps == ["a", reply, "b", "c"]
+    assert await taker._enter(queues)
+    assert broker.steps[4:] == ["b"]
+
+
+async def test_the_queue_of_topics_has_its_place_however_many_there_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(taking, "MOST_QUEUES", 3)
+    broker = Channels()
+    given = [cast("Any", lambda *given: True)] * 4
+    taker = Taker(cast("Any", broker), cast("Any", broker), "amq.topic", tmp_path, *given)
+    assert await taker._enter(frozenset({*(f"a{number}" for number in range(20)), TOPICS}))
+    assert list(taker._taps) == [TOPICS, "a0", "a1", "a10"]
+
+
+async def test_very_many_are_put_in_order_some_at_a_time() -> None:
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    counting = asyncio.ensure_future(count())
+    names = frozenset(f"q{number:05}" for number in range(20_000))
+    assert list(await taking._in_order(names | {TOPICS})) == [TOPICS, *sorted(names)]
+    assert turns >= 20
+    counting.cancel()
 
 
 class CountedTaps(dict[str, Any]):

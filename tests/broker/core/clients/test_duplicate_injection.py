@@ -181,3 +181,15 @@ def test_dice_fall_alike_for_each_queue_by_itself() -> None:
         mixed.falls(queue("b"))
     assert got == want
     assert repr(alone) == "<Dice rate=0.5 seed=1>"
+
+
+def test_what_is_due_a_second_time_goes_with_its_session(forest: Forest) -> None:
+    hq = forest.add("hq", deliver_twice=1.0)
+    line = Connection(lambda frame: None, "test")
+    switch = hq.core.switch
+    assert isinstance(switch, DuplicatingSwitch)
+    switch.login(line, "till")
+    switch.transfer(line, 0)
+    assert len(switch._seconds) == 1
+    switch.close(line)
+    assert not switch._seconds

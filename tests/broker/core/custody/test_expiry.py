@@ -10,10 +10,12 @@ from sapwood.protocol.bundles import Header
 from sapwood.protocol.destinations import queue
 from simulation.forest import Forest
 
+PLACE = Forest().add("hq").core.custody.queue_for(queue("q"))
+
 
 def made(row: int, milliseconds: int) -> QueueEntry:
     header = Header(id=b"i" * 16, destination=queue("q"), expires_last=milliseconds)
-    return QueueEntry(row, StoredBundle(row, header, b"", 0, 0.0), None, "", 0.0)  # type: ignore[arg-type]
+    return QueueEntry(row, StoredBundle(row, header, b"", 0, 0.0), PLACE, "", 0.0)
 
 
 def test_the_next_to_expire_comes_first_and_each_once() -> None:

@@ -313,15 +313,10 @@ def test_a_page_knows_its_rows(hq: Site, rows: Sequence[int]) -> None:
     assert sum(bits.bit_count() for bits in covered.blocks.values()) == len(rows)
 
 
-def test_rows_of_several_blocks_are_covered() -> None:
-    class Two(Page):
-        def __init__(self) -> None:
-            pass
-
-        def stretches(self) -> Iterator[tuple[int, int]]:
-            yield BLOCK - 2, 0b1111
-
-    assert Covered([Two()]).blocks == {0: 0b11 << BLOCK - 2, 1: 0b11}
+def test_rows_of_several_blocks_are_covered(hq: Site) -> None:
+    send(hq, 1)
+    page = page_of(hq, range(BLOCK - 2, BLOCK + 2))
+    assert Covered([page]).blocks == {0: 0b11 << BLOCK - 2, 1: 0b11}
 
 
 def test_ids_that_are_there_twice_are_counted() -> None:

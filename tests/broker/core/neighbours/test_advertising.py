@@ -159,3 +159,23 @@ def test_a_node_that_has_left_a_region_is_a_stranger_to_it_after_the_retention(f
     hq.crash()
     forest.heal(3.0)
     assert not is_known()
+
+
+def test_what_is_not_persistent_goes_on_behind_the_routes_that_came_before_it(forest: Forest) -> None:
+    """A request that is sent on before its node has a turn: the answer may be there at once."""
+    chain(forest)
+    hq, north = forest["hq"], forest["north"]
+    forest.consumer("hq", "topic:ask", name="responder")
+    forest.settle(1.0)
+    forest.consumer("york", "topic:answers", name="asker")
+    forest.producer("york").send("topic:ask", b"", persistent=False)
+    forest["york"].run()
+    up, on = forest.wire_of("york"), forest.wire_of("north")
+    assert up is not None
+    assert on is not None
+    up.pull()
+    up.deliver(up.up, north)
+    on.pull()
+    on.deliver(on.up, hq)
+    assert north.core.counters["in"] == hq.core.counters["in"] == 1
+    assert hq.core.table.route(parse("topic:answers"), "north") is not None

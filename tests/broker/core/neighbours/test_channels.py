@@ -210,14 +210,29 @@ def test_a_child_speaks_for_nobody_but_itself(tree: Forest) -> None:
     assert not tree["uk"].core.channels.all()
 
 
-@pytest.mark.parametrize("origin", ["uk", "york"])
-def test_a_parent_does_not_speak_for_a_node_and_its_children(tree: Forest, origin: str) -> None:
+@pytest.mark.parametrize("origin", ["uk", "york", "till"])
+def test_a_parent_does_not_speak_for_a_node_and_those_below_it(tree: Forest, origin: str) -> None:
+    """However far below."""
+    tree.add("shop", "uk", "branch")
+    tree.add("till", "shop", "leaf")
+    tree.heal(5)
     server = Server(tree["uk"])
     link = tree["hq"].core.neighbours["uk"].link
     link.open_stream("uk", "web", origin, b"c" * 16, 1)
     tree.settle()
     assert server.ends == []
     assert server.told == [("refused", f"ORIGIN: {origin} does not ask from there")]
+
+
+def test_a_node_that_is_away_may_ask_from_elsewhere(tree: Forest) -> None:
+    """It may have moved, and the word of that be behind."""
+    server = Server(tree["uk"])
+    tree.cut_off.append({"york", "uk"})
+    tree.cut(tree.wire_of("york"))
+    tree.settle(5)
+    tree["hq"].core.neighbours["uk"].link.open_stream("uk", "web", "york", b"c" * 16, 1)
+    tree.settle()
+    assert len(server.ends) == 1
 
 
 def test_one_neighbour_has_so_many_channels_and_the_others_have_theirs(
@@ -356,6 +371,30 @@ def test_channels_go_through_a_mesh(meshes: Forest) -> None:
         meshes[at].core.channels.arrived(near, b"through")
         meshes.settle()
         assert far.came == b"through", (at, to)
+
+
+def test_a_node_of_a_mesh_believes_the_others_whoever_asks_through_them(meshes: Forest) -> None:
+    """A store that is linked to both asks the one, and only the other has what it asks for."""
+    stores = [f"bath-{number}" for number in range(6)]
+    for store in stores:
+        meshes.cut_off.append({store, "n2"})
+        meshes.add(store, "n1", "leaf")
+    for name in ("n1", "n2"):
+        allow(meshes[name])
+    meshes.heal(5)
+    ways = set()
+    for store in stores:
+        near, far = opened(meshes, "york", store)
+        ways.add(meshes["york"].core.channels.open[near].far.via)
+        assert far.error is None
+    assert ways == {"n1", "n2"}
+    for name in ("c1", "c2", "c3"):
+        allow(meshes[name])
+    meshes.cut_off.append({"n1", "n2"})
+    meshes.cut(next(wire for wire in meshes.wires if {wire.child.name, wire.parent.name} == {"n1", "n2"}))
+    meshes.heal(5)
+    for store in stores:
+        opened(meshes, "york", store)
 
 
 def test_a_forged_way_ends(tree: Forest) -> None:

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from broker.core import clock
 from broker.core.messages.queue_names import UNDECIDED
 from broker.core.neighbours import demand
 from broker.core.routing import upward
@@ -286,6 +287,35 @@ def test_routes_that_change_all_the_time_keep_no_topic_from_being_looked_at(
         north.demand.settle()
         assert len(looked) <= before + 2
     assert set(looked) == {f"t/{number}" for number in range(10)}
+
+
+def test_of_a_child_that_has_gone_topics_are_forgotten_a_part_at_a_time(
+    tree: Forest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clock, "PART", 2)
+    monkeypatch.setattr(demand, "PART", 2)
+    north, site = tree["north"].core, tree["york"]
+    names = [f"t/{number}" for number in range(10)]
+
+    def ask(topics: list[str]) -> None:
+        link = site.core.neighbours["north"].link
+        assert link is not None
+        link.ask_interest([(name, True) for name in topics])
+
+    ask(names)
+    tree.settle(1.0)
+    assert set(north.demand._askers) == set(north.upward.questions) == set(names)
+    tree.cut(tree.wire_of("york", "north"))
+    assert len(north.demand._askers) == len(names) - 2
+    tree.reap()
+    tree.dial_all()
+    tree.settle()
+    ask(names[:1])
+    tree.settle()
+    assert len(north.demand._askers) > 1, "it has asked again before all was forgotten"
+    tree.settle(3.0)
+    assert set(north.demand._askers) == set(names[:1])
+    assert north.demand._topics_of == {"york": 1, "": 1}
 
 
 @pytest.fixture

@@ -4,9 +4,8 @@ from collections.abc import Iterable
 
 import pytest
 
-from broker.core.errors import NotFound, SwitchError
+from broker.core.errors import InDelivery, NotFound, SwitchError
 from broker.core.messages.queue import QueueEntry
-from broker.core.operations.removal import InDelivery
 from broker.core.rows import BundleRow, CopyRow, QueueRow, SubscriptionRow
 from broker.core.sessions.sessions import Connection
 from sapwood.protocol.bundles import Message
@@ -108,10 +107,13 @@ def test_a_crash_in_the_middle_of_a_deletion_gives_the_rest_back(forest: Forest)
 
 def test_messages_that_rest_go_as_well(forest: Forest) -> None:
     hq, york = forest.add("hq"), forest.add("york", "hq", linger=100.0)
+    forest.add("bath", "hq")
     forest.dial_all()
     reader = forest.consumer("york", "queue:sales", auto=False)
     forest.settle()
     forest.producer("hq").send("queue:sales", *PAYLOADS)
+    forest.settle()
+    forest.consumer("bath", "queue:sales", auto=False)
     forest.settle()
     reader.disconnect()
     forest.settle()
@@ -288,3 +290,52 @@ def test_what_a_session_left_and_a_crash_interrupted_is_gone_after_the_start(
     hq.boot()
     forest.settle(2.0)
     assert (hq.waiting(), rows(hq)) == (0, (0, 0, 0))
+
+
+def test_a_purge_takes_what_waits_and_leaves_readers_what_they_have(forest: Forest) -> None:
+    hq = forest.add("hq")
+    reader = forest.consumer("hq", "queue:sales", credit=3, auto=False)
+    producer = forest.producer("hq")
+    producer.send("queue:sales", *PAYLOADS)
+    producer.send("queue:sales", b"later")
+    forest.settle()
+    assert len(reader.open) == 3
+    taken = hq.core.removal.empty_queue("sales")
+    producer.send("queue:sales", b"new")
+    assert hq.core.removal.purge(taken.take(10)) == 18
+    forest.settle()
+    assert (hq.waiting(), hq.core.counters["deleted"]) == (4, 18)
+    reader.acknowledge(3)
+    forest.settle()
+    assert reader.payloads == [*PAYLOADS[:3], b"new"]
+    hq.crash()
+    hq.boot()
+    assert hq.waiting() == 1
+
+
+def test_a_reader_that_goes_in_the_middle_of_a_purge_loses_nothing_that_it_had(forest: Forest) -> None:
+    hq = forest.add("hq")
+    reader = forest.consumer("hq", "queue:sales", credit=3, auto=False)
+    forest.producer("hq").send("queue:sales", *PAYLOADS)
+    forest.settle()
+    taken = hq.core.removal.empty_queue("sales")
+    assert hq.core.removal.purge(taken.take(10)) == 17
+    reader.disconnect()
+    forest.settle()
+    again = forest.consumer("hq", "queue:sales")
+    forest.settle()
+    assert again.payloads == list(PAYLOADS[:3])
+
+
+def test_a_crash_in_the_middle_of_a_purge_gives_the_rest_back(forest: Forest) -> None:
+    hq = forest.add("hq")
+    producer = forest.producer("hq")
+    for payload in PAYLOADS:
+        producer.send("queue:sales", payload)
+        forest.settle()
+    taken = hq.core.removal.empty_queue("sales")
+    assert hq.core.removal.purge(taken.take(5)) == 5
+    forest.settle()
+    hq.crash()
+    hq.boot()
+    assert hq.waiting() == 15

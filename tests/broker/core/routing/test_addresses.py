@@ -340,12 +340,12 @@ def test_a_change_of_addresses_while_a_link_comes_up_is_told_on_it(tree):
     assert hq.logical_addresses.cache.named("york", hq.clock.now).found.addresses == moved
 
 
-def test_a_child_that_lies_is_not_believed(tree):
+def test_a_child_that_lies_is_not_believed(tree, monkeypatch):
     north, hq = tree["north"].core, tree["hq"].core
     york = north.neighbours["york"]
     waiting = tree.producer("north")
     unknown = "01234567-89ab-cdef-0123-456789abcdef"
-    hq.logical_addresses.questions.ask = lambda *_, **__: ""
+    monkeypatch.setattr(hq.logical_addresses.questions, "ask", lambda *_, **__: "")
     waiting.send(f"queue:till@{unknown}", b"one")
     tree.settle(1.0)
     lies = [

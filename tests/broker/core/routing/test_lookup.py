@@ -70,7 +70,7 @@ def core_in(state: State) -> tuple[NodeCore, list[StaticRoute]]:
     core = Forest().add(ME).core
     for name in NEIGHBOURS[not state.has_parent :]:
         neighbour = core.neighbourhood.add(name, Relation.PARENT if name == PARENT else Relation.CHILD)
-        neighbour.link = core.accept() if name in state.up else None
+        neighbour.link = core.link_maker.accept() if name in state.up else None
         neighbour.detail.zone = state.zones[name]
     core.lookup.zone = state.zone
     for name in state.local:

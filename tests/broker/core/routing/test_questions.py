@@ -5,6 +5,8 @@ from typing import Any, NamedTuple
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from broker.core.links.neighbour import Neighbour
+from broker.core.policy import Policy
 from sapwood.protocol.names import incarnation_text
 from simulation.forest import Forest
 from treeconnector import link_events as events
@@ -22,6 +24,17 @@ class Heard(NamedTuple):
     node: int
     by: str
     event: events.Event
+
+
+class Ear(Policy):
+    """Notes what neighbours say to one node."""
+
+    def __init__(self, node: int, heard: list[Heard]) -> None:
+        self.node = node
+        self.heard = heard
+
+    def said(self, neighbour: Neighbour, event: events.Event) -> None:
+        self.heard.append(Heard(self.node, neighbour.name, event))
 
 
 class Watched:
@@ -51,14 +64,7 @@ class Watched:
         return [node] if node == 0 else [node, *self.chain(self.parents[node - 1])]
 
     def listen(self, node: int) -> None:
-        known = self.core(node).logical_addresses
-        said = known.said
-
-        def heard(neighbour: Any, event: events.Event) -> None:
-            self.heard.append(Heard(node, neighbour.name, event))
-            said(neighbour, event)
-
-        known.said = heard
+        self.core(node).policies.add([Ear(node, self.heard)])
 
     def do(self, step: Step) -> set[int]:
         """Returns the nodes that may hear of it: those between the node, the root, and who is asked for."""

@@ -11,7 +11,7 @@ from broker.core.site import site
 from sapwood.protocol.bundles import Message, Properties, Scope
 from sapwood.protocol.destinations import Destination, Kind, parse
 from simulation.forest import Forest
-from treeconnector.edge import Taken
+from treeconnector.edge import BrokerConsumer, Taken
 
 
 def chain(forest: Forest, policies: Iterable[QueuePolicy] = ()) -> Broker:
@@ -273,3 +273,20 @@ def test_a_queue_where_an_answer_is_waited_for_is_not_taken_though_others_read_o
     assert broker.payloads() == [b"yes", b"yes again"]
     broker.consumers()
     assert wanted(broker) == {"queue:answers"}
+
+
+def test_what_the_broker_has_is_not_given_again_because_its_reader_is_known_better(forest: Forest) -> None:
+    """Somebody waits there for an answer, and is then found to be a consumer."""
+    broker = chain(forest)
+    asked, found = (BrokerConsumer(parse(text), "one") for text in ("queue:answers@york", "queue:answers"))
+    broker.site.came(asked)
+    forest.settle(1.0)
+    forest.producer("hq").send("queue:answers@york", b"answer")
+    forest.settle(1.0)
+    assert broker.payloads() == [b"answer"]
+    broker.site.came(found)
+    broker.site.went(asked)
+    forest.settle(1.0)
+    assert broker.payloads() == [b"answer"]
+    broker.confirm()
+    assert (forest["york"].waiting(), broker.site.unanswered) == (0, 0)

@@ -74,9 +74,9 @@ def test_who_is_above_cannot_be_below(forest: Forest) -> None:
 
 
 def test_children_are_told_of_those_that_the_chain_does_not_name(forest: Forest) -> None:
-    hello = forest["n1"].core.accept().hello
+    hello = forest["n1"].core.link_maker.accept().hello
     assert (hello.chain, hello.above) == (["n1", "c1"], ["c2", "c3"])
-    assert forest["n1"].core.dial().hello.above == []
+    assert forest["n1"].core.link_maker.dial().hello.above == []
 
 
 def test_what_a_child_said_of_a_node_that_comes_to_be_above_or_beside_counts_no_more() -> None:

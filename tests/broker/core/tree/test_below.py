@@ -9,19 +9,8 @@ from simulation.forest import QUICK, Forest
 @pytest.fixture
 def tree() -> Forest:
     """hq; north and south; york and leeds below north, bath below south."""
-    made = Forest()
-    for name, parent, role in (
-        ("hq", "", "root"),
-        ("north", "hq", "branch"),
-        ("south", "hq", "branch"),
-        ("york", "north", "leaf"),
-        ("leeds", "north", "leaf"),
-        ("bath", "south", "leaf"),
-    ):
-        made.add(name, parent, role)
-    made.dial_all()
-    made.settle(2)
-    return made
+    regions = ("hq",), ("north", "hq", "branch"), ("south", "hq", "branch")
+    return Forest().grow(*regions, ("york", "north"), ("leeds", "north"), ("bath", "south"), seconds=2)
 
 
 def below(tree: Forest, name: str) -> NodesBelow:

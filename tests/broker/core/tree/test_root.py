@@ -8,17 +8,7 @@ from simulation.site import Site
 
 @pytest.fixture
 def forest() -> Forest:
-    made = Forest()
-    for name, parent, role in (
-        ("hq", "", "root"),
-        ("hq2", "", "root"),
-        ("north", "hq", "branch"),
-        ("york", "north", "leaf"),
-    ):
-        made.add(name, parent, role)
-    made.dial_all()
-    made.settle(2)
-    return made
+    return Forest().grow(("hq",), ("hq2",), ("north", "hq", "branch"), ("york", "north"), seconds=2)
 
 
 def rebuild(forest: Forest, name: str, parent: str, role: str = "branch") -> Site:

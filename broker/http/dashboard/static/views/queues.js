@@ -5,6 +5,7 @@ import { h, replace } from "../dom.js";
 import { age, bytes, count, duration, plural, rate, short, visible } from "../format.js";
 import { shape } from "../icons.js";
 import { dim, figure, includes, listing } from "../listing.js";
+import { wholeMessage } from "../whole.js";
 import { act, facts, marked, missing, panel, sure } from "../parts.js";
 import { sparkline } from "../sparkline.js";
 
@@ -105,8 +106,13 @@ function showQueue(name, { live, go }) {
     if (!(await sure("Delete this queue?", `${visible(name)} and all its messages at this node will be gone for good.`, "Delete the queue"))) return;
     if (await act(() => ask(path, { method: "DELETE" }), () => `${visible(name)} is deleted.`)) side.close();
   };
-  side.body.append(about, readers, messages,
-    h("div", {}, h("button", { class: "danger", type: "button", on: { click: remove } }, "Delete the queue…")));
+  const purge = async () => {
+    if (!(await sure("Throw away all that waits?", `All messages that wait in ${visible(name)} will be gone for good. Its readers stay, with what they have.`, "Throw away"))) return;
+    if (await act(() => ask(`${path}/purge`, { method: "POST" }), (found) => `${plural(found?.messages ?? 0, "message")} thrown away.`)) reading.soon();
+  };
+  const opened = h("section", {});
+  side.body.append(about, readers, opened, messages,
+    h("div", {}, h("button", { class: "danger", type: "button", on: { click: purge } }, "Purge…"), " ", h("button", { class: "danger", type: "button", on: { click: remove } }, "Delete the queue…")));
   const fallback = (error) => {
     const known = (live.status?.queues ?? []).find((queue) => queue.name === name);
     if (known && error.isMissing) replace(about, queueFacts(known));
@@ -121,12 +127,20 @@ function showQueue(name, { live, go }) {
     if (!(await sure("Delete this message?", `${message.id} will be gone for good.`, "Delete the message"))) return;
     if (await act(() => ask(`${path}/messages/${encodeURIComponent(message.id)}`, { method: "DELETE" }), () => "The message is deleted.")) reading.soon();
   };
+  const look = async (message) => {
+    try {
+      replace(opened, wholeMessage(await ask(`${path}/messages/${encodeURIComponent(message.id)}`), () => replace(opened)));
+      opened.scrollIntoView({ block: "nearest" });
+    } catch (error) {
+      replace(opened, h("p", { class: "muted" }, missing(error, "this message")));
+    }
+  };
   let listed = "";
   const reading = poll(`${path}/messages`, () => 2, () => ({ query: { limit: 100 } }), (found) => {
     const shown = JSON.stringify((found?.messages ?? []).map((message) => [message.id, message.given, age(message.age_s)]));
     if (shown === listed) return;
     listed = shown;
-    replace(messages, messagesTable(found, drop, go));
+    replace(messages, messagesTable(found, drop, look));
   }, (error) => replace(messages, h("p", { class: "muted" }, missing(error, "its messages"))));
 }
 
@@ -158,7 +172,7 @@ function readersTable(found) {
     h("span", { class: "side" }, item.outstanding === undefined ? "" : `has ${plural(item.outstanding, "message")}${item.credit ? ` of ${count(item.credit)}` : ""}`))))];
 }
 
-function messagesTable(found, drop, go) {
+function messagesTable(found, drop, look) {
   const list = found?.messages ?? [];
   if (!list.length) return [h("h3", {}, "Messages"), h("p", { class: "muted" }, "None.")];
   return [
@@ -171,7 +185,7 @@ function messagesTable(found, drop, go) {
         h("td", { class: "number" }, age(message.age_s)),
         h("td", { class: "number" }, bytes(message.size)),
         h("td", { class: "wrap mono" }, message.encoding === "base64" ? h("span", { class: "tag" }, "base64") : "", message.unreadable ? h("span", { class: "bad" }, visible(message.unreadable)) : `${visible(String(message.preview ?? "").slice(0, 160))}${message.truncated ? "…" : ""}`),
-        h("td", { class: "number" }, h("button", { type: "button", class: "danger small", on: { click: () => drop(message) } }, "Delete"))))))),
+        h("td", { class: "number" }, h("button", { type: "button", class: "small", on: { click: () => look(message) } }, "Show"), " ", h("button", { type: "button", class: "danger small", on: { click: () => drop(message) } }, "Delete"))))))),
   ];
 }
 

@@ -3,7 +3,8 @@
 import { h } from "../dom.js";
 import { bytes, count, duration, plural, short, visible } from "../format.js";
 import { dim, includes, listing } from "../listing.js";
-import { facts, panel } from "../parts.js";
+import { ask } from "../api.js";
+import { act, facts, panel, sure } from "../parts.js";
 
 const connectionsOf = (row) => row.connections ?? [];
 const heardOf = (row) => Math.min(...connectionsOf(row).map((connection) => connection.heard_s ?? Infinity));
@@ -44,6 +45,10 @@ function showSession(row) {
   const side = panel(visible(row.session));
   const reads = Array.isArray(row.subscriptions) ? row.subscriptions : [];
   const transient = Array.isArray(row.transient) ? row.transient : [];
+  const close = async () => {
+    if (!(await sure("Close this session?", `Its ${plural(connectionsOf(row).length, "connection")} will be closed. What it has not acknowledged goes to others; its application may come back.`, "Close the session"))) return;
+    if (await act(() => ask(`sessions/${encodeURIComponent(row.session)}`, { method: "DELETE" }), (found) => `${plural(found?.connections ?? 0, "connection")} closed.`)) side.close();
+  };
   side.body.append(
     facts([
       ["Connections", count(connectionsOf(row).length)],
@@ -62,6 +67,7 @@ function showSession(row) {
         h("td", { class: "number" }, `${short(item.out)} · ${bytes(item.bytes_out)}`))))))),
     names("Reads", reads),
     names("Transient queues", transient),
+    h("div", {}, h("button", { class: "danger", type: "button", on: { click: close } }, "Close the session…")),
   );
 }
 

@@ -1,0 +1,42 @@
+"""`sapwood operator token`: a token for whoever administrates a node, and its place in the file."""
+
+from typing import Annotated
+
+import typer
+
+from broker.cli.options import Json
+
+operator_app = typer.Typer(
+    help="People and programs that administrate a node.", no_args_is_help=True, rich_markup_mode=None
+)
+
+
+def add_to(app: typer.Typer) -> None:
+    """Put the commands on the program."""
+    app.add_typer(operator_app, name="operator")
+
+
+@operator_app.command("token")
+def operator_token(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The operator's name.")],
+    role: Annotated[
+        str, typer.Option(help="viewer, operator or administrator.", show_default=True)
+    ] = "viewer",
+    json: Json = False,
+) -> None:
+    """Make a token, and the lines of a node's file that let it in. The token is shown this once."""
+    from broker.cli.errors import WRONG_USE, CommandError
+    from broker.cli.output import print_json
+    from broker.entrance.operators import hash_of, new_token
+    from config.operators import ROLES
+
+    if role not in ROLES:
+        raise CommandError(f"role {role!r}: expected {', '.join(ROLES)}", WRONG_USE)
+    token = new_token()
+    hashed = hash_of(token)
+    if json:
+        print_json({"name": name, "role": role, "token": token, "token_hash": hashed})
+        return
+    print(f"token of {name}, shown this once:\n  {token}\n")
+    print("for the node's file (then `sapwood permits reload`):")
+    print(f"  operators:\n    - {{name: {name}, role: {role}, token_hash: {hashed}}}")

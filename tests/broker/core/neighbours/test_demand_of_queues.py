@@ -1,0 +1,233 @@
+"""A queue that was made at a node keeps its messages there until somebody reads it elsewhere."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from broker.core.neighbours import demand
+from sapwood.protocol.session_frames import Create
+from simulation.clients import Producer, SimulatedConsumer
+from simulation.forest import LINKS, Forest
+from simulation.site import Site
+from treeconnector.frames import INTEREST
+
+QUEUE = "queue:orders"
+
+
+@pytest.fixture
+def tree(forest: Forest) -> Forest:
+    """HQ, two regions, two stores in the north, one in the south."""
+    return planted(forest)
+
+
+def planted(forest: Forest, older: Sequence[str] = (), **changes: object) -> Forest:
+    for name, parent in (
+        ("hq", ""),
+        ("north", "hq"),
+        ("south", "hq"),
+        ("york", "north"),
+        ("durham", "north"),
+        ("bath", "south"),
+    ):
+        links = replace(LINKS, knows=(INTEREST,)) if name in older else LINKS
+        forest.add(name, parent, "branch" if parent else "root", links=links, **changes)
+    forest.heal(3.0)
+    return forest
+
+
+def write(forest: Forest, at: str, *payloads: bytes, made: bool = True, **options: object) -> Producer:
+    name = f"writer at {at}"
+    found = [client for client in forest.clients if client.name == name]
+    writer = found[0] if found else forest.producer(at, name)
+    assert isinstance(writer, Producer)
+    writer.connect()
+    if made:
+        writer.say(Create(1, "orders"))
+    writer.send(QUEUE, *payloads, **options)
+    forest.settle(1.0)
+    return writer
+
+
+def reader(forest: Forest, at: str) -> SimulatedConsumer:
+    made = forest.consumer(at, QUEUE, name=f"reader at {at}")
+    forest.settle(1.0)
+    return made
+
+
+def kept(site: Site) -> int:
+    queue = site.core.custody.queues.get(QUEUE)
+    return queue.messages if queue is not None else 0
+
+
+def where(forest: Forest) -> dict[str, int]:
+    return {name: kept(site) for name, site in forest.sites.items() if kept(site)}
+
+
+def test_messages_stay_where_the_queue_was_made(tree: Forest) -> None:
+    write(tree, "york", b"1", b"2")
+    write(tree, "york", b"3")
+    assert where(tree) == {"york": 3}
+    assert tree["york"].core.demand.counters["asked_out"] == 1
+    assert tree["north"].core.demand.counters["asked_out"] == 1
+
+
+def test_what_nobody_made_there_goes_up_as_before(tree: Forest) -> None:
+    write(tree, "york", b"1", made=False)
+    assert where(tree) == {"hq": 1}
+
+
+def test_what_comes_from_below_stays_where_the_queue_was_made_on_the_way(tree: Forest) -> None:
+    write(tree, "north", b"1")
+    write(tree, "york", b"2", made=False)
+    assert where(tree) == {"north": 2}
+
+
+@pytest.mark.parametrize("advise_down", ["all", "none"])
+@pytest.mark.parametrize("at", ["york", "durham", "north", "hq", "bath"])
+def test_they_go_to_whoever_comes_to_read_wherever_that_is(forest: Forest, at: str, advise_down: str) -> None:
+    planted(forest, advise_down=advise_down)
+    write(forest, "york", b"1")
+    found = reader(forest, at)
+    assert found.payloads == [b"1"]
+    write(forest, "york", b"2")
+    assert found.payloads == [b"1", b"2"]
+    assert where(forest) == {}
+
+
+def test_they_stay_again_once_the_last_reader_elsewhere_has_gone(tree: Forest) -> None:
+    found = reader(tree, "bath")
+    write(tree, "york", b"1")
+    found.disconnect()
+    tree.settle(2.0)
+    write(tree, "york", b"2")
+    assert found.payloads == [b"1"]
+    assert where(tree) == {"york": 1}
+
+
+def test_what_a_reader_leaves_behind_stays_with_its_queue(tree: Forest) -> None:
+    found = tree.consumer("york", QUEUE, name="slow", auto=False)
+    tree.settle(1.0)
+    write(tree, "hq", b"1", made=False)
+    assert found.payloads == [b"1"]
+    found.disconnect()
+    tree.settle(30.0)
+    assert where(tree) == {"york": 1}
+    assert reader(tree, "bath").payloads == [b"1"]
+
+
+def test_a_queue_that_was_made_at_two_nodes_keeps_at_each_what_was_sent_there(tree: Forest) -> None:
+    write(tree, "york", b"1")
+    write(tree, "bath", b"2")
+    assert where(tree) == {"york": 1, "bath": 1}
+    assert sorted(reader(tree, "hq").payloads) == [b"1", b"2"]
+
+
+def test_a_queue_at_home_stays_whoever_reads_elsewhere(tree: Forest) -> None:
+    writer = tree.producer("york", "writer")
+    writer.connect()
+    writer.say(Create(1, "orders", True))
+    writer.send(QUEUE, b"1")
+    assert reader(tree, "hq").payloads == []
+    assert where(tree) == {"york": 1}
+    assert tree["york"].core.demand.counters["asked_out"] == 0
+
+
+@pytest.mark.parametrize("who", ["york", "north", "hq"])
+@pytest.mark.parametrize("at", ["hq", "bath"])
+def test_a_kill_of_any_node_on_the_way_loses_nothing(tree: Forest, who: str, at: str) -> None:
+    write(tree, "york", b"1")
+    tree[who].crash()
+    tree.settle(1.0)
+    tree[who].boot()
+    tree.heal(3.0)
+    assert where(tree) == {"york": 1}
+    found = reader(tree, at)
+    tree.heal(3.0)
+    assert found.payloads == [b"1"]
+
+
+def test_a_reader_that_comes_while_the_line_is_cut_is_found_when_it_is_back(tree: Forest) -> None:
+    write(tree, "york", b"1")
+    tree.cut_off.append({"north", "hq"})
+    wire = tree.wire_of("north")
+    assert wire is not None
+    tree.cut(wire)
+    found = reader(tree, "bath")
+    write(tree, "york", b"2")
+    assert where(tree) == {"york": 2}
+    tree.cut_off.clear()
+    tree.heal(3.0)
+    assert found.payloads == [b"1", b"2"]
+
+
+def test_what_is_not_persistent_does_not_wait_for_an_answer(forest: Forest) -> None:
+    planted(forest, advise_down="none")
+    found = reader(forest, "bath")
+    write(forest, "york", b"1", persistent=False)
+    assert found.payloads == [b"1"]
+
+
+def test_whoever_asked_to_be_told_hears_that_nobody_serves_it(tree: Forest) -> None:
+    answers = tree.consumer("york", "queue:answers", name="answers")
+    tree.settle(1.0)
+    write(tree, "york", b"1", tell=True, reply_to="queue:answers@york")
+    tree.settle(10.0)
+    assert len(answers.payloads) == 1
+    assert where(tree) == {}
+
+
+def test_whoever_asked_to_be_told_hears_it_though_its_node_was_killed(tree: Forest) -> None:
+    tree["north"].stop()
+    writer = write(tree, "york", b"1", tell=True, reply_to="queue:answers@york")
+    assert writer.confirmed
+    tree["york"].crash()
+    tree["york"].boot()
+    answers = tree.consumer("york", "queue:answers", name="answers")
+    tree.heal(10.0)
+    assert len(answers.payloads) == 1
+
+
+@pytest.mark.parametrize("older", ["york", "north"])
+def test_a_neighbour_of_the_version_before_is_served_as_it_was(forest: Forest, older: str) -> None:
+    planted(forest, (older,))
+    write(forest, "york", b"1")
+    assert where(forest) == {"hq": 1}
+    assert forest["york"].core.demand.counters["asked_out"] == 0
+
+
+def test_a_node_whose_parents_parent_is_older_sends_up_as_well(forest: Forest) -> None:
+    planted(forest, ("hq",))
+    write(forest, "york", b"1")
+    assert where(forest) == {"hq": 1}
+
+
+def test_a_free_way_ends_when_the_queue_is_made(tree: Forest) -> None:
+    write(tree, "york", b"1", made=False)
+    write(tree, "york", b"2", made=False)
+    write(tree, "york", b"3")
+    assert where(tree) == {"hq": 2, "york": 1}
+
+
+def test_a_queue_that_keeps_messages_is_asked_for_however_old_they_are(
+    tree: Forest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(demand, "LEASE", 100.0)
+    write(tree, "york", b"1")
+    tree.pass_time(300.0)
+    assert reader(tree, "bath").payloads == [b"1"]
+    for _ in range(4):
+        tree.pass_time(100.0)
+    assert not tree["york"].core.upward.questions
+    assert not tree["hq"].core.demand._askers
+
+
+@pytest.mark.parametrize("at", ["c1", "c3", "shop", "n1", "n2"])
+@pytest.mark.parametrize("made", ["york", "n2", "c1"])
+def test_in_a_mesh_readers_beside_count_too(meshes: Forest, at: str, made: str) -> None:
+    write(meshes, made, b"1")
+    assert where(meshes) == {made: 1}
+    found = reader(meshes, at)
+    meshes.settle(2.0)
+    assert found.payloads == [b"1"]
+    assert where(meshes) == {}
