@@ -100,6 +100,12 @@ class StaticRouting(Policy):
         for each in named:
             if is_internal(each):
                 raise SwitchError(f"{each} is the nodes' own: no route leads there or away from it")
+            # A queue may be called so, but whoever writes a route with it means every cell, as in dCache.
+            if each.name == "*":
+                raise BadRequest(
+                    f"{each} means every cell: expected the name of one. Routes to nodes follow links by"
+                    " themselves; what no route names takes a default route"
+                )
         if route.gateway and route.to not in context.neighbours:
             known = ", ".join(sorted(context.neighbours)) or "none"
             raise NotFound(f"{context.name} has no neighbour {route.to!r}: it has {known}")

@@ -9,6 +9,8 @@ from simulation.forest import Forest
 from treeconnector.routes import RoutingTable
 from treeconnector.static_routes import StaticKind, StaticRoute, static_route
 
+EVERYWHERE = {"north", "south", "west"}
+
 # --- one route, as it is written
 
 
@@ -126,13 +128,19 @@ def test_of_several_defaults_one_address_always_takes_the_same(tree: Forest) -> 
     assert {ways(tree, f"cell-{number}")[1] for number in range(20)} == {("north",), ("south",)}
 
 
-def test_of_several_defaults_those_of_the_own_zone_are_taken() -> None:
+def in_zones(zone: str) -> Forest:
+    """hq in a zone, over north in uk, south in fr and west in none."""
     forest = Forest()
-    forest.add("hq", zone="uk")
-    for name, zone in (("north", "uk"), ("south", "fr"), ("west", "")):
-        forest.add(name, "hq", "branch", zone=zone)
+    forest.add("hq", zone=zone)
+    for name, its_own in (("north", "uk"), ("south", "fr"), ("west", "")):
+        forest.add(name, "hq", "branch", zone=its_own)
     forest.dial_all()
     forest.settle(1.0)
+    return forest
+
+
+def test_of_several_defaults_those_of_the_own_zone_are_taken() -> None:
+    forest = in_zones("uk")
     for name in ("north", "south", "west"):
         forest["hq"].core.static_routing.add("default", "", name)
     assert {ways(forest, f"cell-{number}")[1] for number in range(20)} == {("north",)}
@@ -140,6 +148,60 @@ def test_of_several_defaults_those_of_the_own_zone_are_taken() -> None:
     assert wire is not None
     forest.cut(wire)
     assert {ways(forest, f"cell-{number}")[1] for number in range(20)} == {("south",), ("west",)}
+
+
+@pytest.mark.parametrize("zone", ["", "nl"])
+def test_of_several_defaults_in_other_zones_one_address_always_takes_the_same(zone: str) -> None:
+    forest = in_zones(zone)
+    for name in ("north", "south", "west"):
+        forest["hq"].core.static_routing.add("default", "", name)
+    assert len({ways(forest, "cell-a") for _ in range(10)}) == 1
+    assert {ways(forest, f"cell-{number}")[1] for number in range(40)} == {("north",), ("south",), ("west",)}
+
+
+@pytest.mark.parametrize(
+    ("zone", "taken"),
+    [("uk", {"north"}), ("fr", {"south"}), ("", EVERYWHERE), ("nl", EVERYWHERE)],
+)
+def test_of_several_routes_for_a_queue_those_of_the_own_zone_are_taken(zone: str, taken: set[str]) -> None:
+    forest = in_zones(zone)
+    readers = {name: forest.consumer(name, "queue:cell-a") for name in EVERYWHERE}
+    forest.settle(1.0)
+    assert ways(forest, "cell-a") == ("queue", tuple(sorted(taken)))
+    for number in range(12):
+        forest.producer("hq", f"p{number}").send("queue:cell-a", b"%d" % number)
+        forest.settle()
+    assert {name for name, reader in readers.items() if reader.payloads} == taken
+    assert sum(len(reader.payloads) for reader in readers.values()) == 12
+
+
+def test_a_queue_read_in_another_zone_alone_is_served_there() -> None:
+    forest = in_zones("uk")
+    reader = forest.consumer("south", "queue:cell-a")
+    forest.settle(1.0)
+    forest.producer("hq", "p").send("queue:cell-a", b"over the border")
+    forest.settle()
+    assert reader.payloads == [b"over the border"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "destination", "to"),
+    [
+        ("exact", "*@a", "north"),
+        ("exact", "*", "north"),
+        ("exact", "*@local", "north"),
+        ("exact", "a@*", "north"),
+        ("exact", "*@*", "north"),
+        ("alias", "*@a", "b"),
+        ("alias", "a", "*@b"),
+        ("default", "*@*", "north"),
+        ("dumpster", "", "*"),
+    ],
+)
+def test_a_star_is_no_cell_and_no_node(tree: Forest, kind: str, destination: str, to: str) -> None:
+    with pytest.raises(BadRequest):
+        tree["hq"].core.static_routing.add(kind, destination, to)
+    assert not list(tree["hq"].core.table.static)
 
 
 def test_a_route_is_added_and_removed_once(tree: Forest) -> None:
