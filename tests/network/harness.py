@@ -19,6 +19,7 @@ import sys
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from pprint import pformat
 from typing import Any, Self
 
 from nursery import NurseryNode, nursery
@@ -32,6 +33,7 @@ from sapwood.inbox import Delivery
 
 PATIENCE = 180.0
 """Seconds that a test waits for its nodes: on a machine that does other things too, they take minutes."""
+_NOTED = 6_000
 NOBODY_THERE = "ws://127.0.0.1:9/link"
 WARNINGS_ARE_ERRORS = {"PYTHONWARNINGS": "error"}
 QUICK: dict[str, Any] = {
@@ -193,7 +195,11 @@ class Network:
         self, name: str, holds: Callable[[Status], bool], what: str, seconds: float = PATIENCE
     ) -> Status:
         """Wait until `holds(status)`. `what` it should be, for the error."""
-        return await self.nodes.until(name, holds, what, seconds)
+        try:
+            return await self.nodes.until(name, holds, what, seconds)
+        except NodeFailed as failed:
+            failed.add_note(f"{name} says {pformat(await self.status(name), compact=True)}"[:_NOTED])
+            raise
 
     async def until_child(self, name: str, child: str, state: str = "running") -> Status:
         """Wait until `name` sees its child in `state`."""
