@@ -78,13 +78,15 @@ class Housekeeping:
         self._queues.second_passed(all_now=custody.paging.look())
 
     def _look_at_queue(self, queue: Queue) -> None:
-        """Has it waited too long, is it needed, and has it too much in memory?"""
+        """Has it waited too long, may its senders go on, is it needed, and has it too much in memory?"""
         context, custody = self._context, self._context.custody
         if custody.queues.get(queue.name) is not queue:
             return
         if queue.waiting and queue is not custody.dead and self._is_held_too_long(queue):
             self._held[queue] = None
             context.clock.go_on(self._hold_time, self._hold_time)
+        if queue.held_back:
+            self._dispatcher.holds.relieve(queue)
         custody.paging.fit(queue)
         custody.sweep(queue)
 

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from plain import PATIENCE, Link
 
 
@@ -91,3 +92,27 @@ def test_what_went_on_to_another_node_is_not_counted(make: Any) -> None:
         link.send("up", b"%d" % number)
         york.until(lambda status: all(q["messages"] == 0 for q in status["queues"]), "passed on")
     hq.until(lambda status: sum(q["messages"] for q in status["queues"]) == 10, "there")
+
+
+@pytest.mark.parametrize("hops", [1, 2, 3])
+def test_a_queue_that_is_full_at_hq_refuses_the_producer_over_any_number_of_nodes(
+    make: Any, hops: int
+) -> None:
+    """With a quota at the leaf and a bound at HQ; all else, and all that stands between, has its defaults."""
+    quota, room, window = 10, 20, 64
+    delivery = {"destinations": [{"pattern": "queue:orders", "max_messages": room}]}
+    above = make("hq", permits="open", delivery=delivery)
+    for number in range(hops):
+        last = number == hops - 1
+        connector = {"nodetype": "leaf" if last else "branch", "uri": f"ws://127.0.0.1:{above.port}/link"}
+        more = {"limits": {"queue_quota": quota}} if last else {"permits": "open"}
+        above = make("york" if last else f"branch-{number}", tree_connectors=[connector], **more)
+        above.until(lambda status: status["parent"] and status["parent"]["state"] == "running", "linked")
+    link, entered, refused = above.session("writer"), 0, 0
+    while refused < 100:
+        if full(link, "orders"):
+            refused += 1
+        else:
+            entered, refused = entered + 1, 0
+        assert entered <= room + quota + hops * 2 * window
+    assert above.messages("orders") == quota

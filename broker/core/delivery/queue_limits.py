@@ -1,7 +1,10 @@
 """Limits of a queue: its overflow rule says what happens where it is full (rule 19).
 
-Where messages enter, `sending` refuses. What comes from neighbours is kept by them: a full queue asks each to
-hold what is for it, and has that ended when a fifth is free. Where a policy says so, something is dropped.
+Where messages enter, `admission` refuses. What comes from neighbours is kept by them: a full queue asks each
+to hold what is for it, and has that ended when a fifth is free. Where a policy says so, something is dropped.
+
+Law: a hold goes on hop by hop, to where messages enter. While all neighbours that may take what is for a
+destination hold it, this node holds it towards those that bring it, however much room its own queue has.
 """
 
 from collections.abc import Callable
@@ -14,6 +17,8 @@ from broker.core.settings import CoreSettings, Overflow, QueuePolicy
 from sapwood.protocol.destinations import Destination
 
 _RELIEF: Final = 0.8
+_MOST_HOLDS: Final = 10_000
+"""Of one neighbour. It would end the link at twice as many (`peer_holds`)."""
 
 
 class QueueLimits:
@@ -44,9 +49,18 @@ class QueueLimits:
         if policy.overflow is not Overflow.REFUSE:
             self._drop(queue, policy)
         elif neighbour is not None and (
-            queue.messages >= policy.max_messages or queue.size >= policy.max_bytes
+            queue.messages >= policy.max_messages
+            or queue.size >= policy.max_bytes
+            or self._is_held_beyond(queue, destination)
         ):
             self.hold(queue, destination, neighbour)
+
+    def _is_held_beyond(self, queue: Queue, destination: Destination) -> bool:
+        """Do all that may take it ask this node to keep it?"""
+        if queue.consumers or not queue.targets:
+            return False
+        takers = (self._neighbours.get(name) for name in queue.targets)
+        return all(taker is not None and taker.up and taker.holds(destination) for taker in takers)
 
     def _drop(self, queue: Queue, policy: QueuePolicy) -> None:
         while queue.messages > policy.max_messages or queue.size > policy.max_bytes:
@@ -61,7 +75,11 @@ class QueueLimits:
     @staticmethod
     def hold(queue: Queue, destination: Destination, neighbour: Neighbour) -> None:
         """Ask the neighbour to keep what is for a destination that is full here."""
-        if neighbour.link is not None and str(destination) not in neighbour.we_hold:
+        if (
+            neighbour.link is not None
+            and str(destination) not in neighbour.we_hold
+            and len(neighbour.we_hold) < _MOST_HOLDS
+        ):
             neighbour.we_hold.add(str(destination))
             queue.held_back.add(neighbour.name)
             neighbour.link.hold(str(destination))
@@ -71,6 +89,8 @@ class QueueLimits:
         assert queue.destination is not None
         policy = queue.policy
         if queue.messages > _RELIEF * policy.max_messages or queue.size > _RELIEF * policy.max_bytes:
+            return
+        if policy.overflow is Overflow.REFUSE and self._is_held_beyond(queue, queue.destination):
             return
         for name in queue.held_back:
             neighbour = self._neighbours.get(name)

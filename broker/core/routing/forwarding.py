@@ -106,6 +106,8 @@ class Forwarder:
     def dispatch(self, queue: Queue) -> None:
         """Something changed for this queue: let go on what can."""
         if not (queue.waiting or queue.resting) or queue is self._custody.dead:
+            if queue.held_back:
+                self._holds.relieve(queue)
             return
         if queue.consumers:
             self._turn(queue, Spool.UP)

@@ -1,30 +1,111 @@
 """A session's quota holds where its messages wait; a full queue elsewhere makes them wait here."""
 
+from itertools import pairwise
+
+import pytest
+
 from broker.core.settings import CoreSettings, QueuePolicy
+from simulation.clients import Producer
 from simulation.forest import Forest
+from treeconnector.link import LinkSettings
 
 QUOTA, ROOM = 10, 20
+WAY = ("hq", "uk", "north", "york")
 
 
-def test_a_producer_is_refused_once_the_queue_is_full_where_it_lies_and_its_quota_is_used_up(
-    forest: Forest,
-) -> None:
-    forest.settings = CoreSettings(queue_quota=QUOTA)
+def chain(hops: int, links: LinkSettings | None = None, quota: int = QUOTA) -> Forest:
+    """A line of nodes with york at its end; 'orders' has room for a few at HQ. All else has its defaults."""
+    forest = Forest(CoreSettings(queue_quota=quota), links or LinkSettings())
+    names = [*WAY[:hops], "york"]
     forest.add("hq", policies=(QueuePolicy(pattern="orders", max_messages=ROOM),))
-    york = forest.add("york", "hq")
-    forest.dial_all()
-    forest.settle()
-    producer = forest.producer("york")
-    for number in range(300):
+    for parent, name in pairwise(names):
+        forest.add(name, parent, "leaf" if name == "york" else "branch")
+    for _ in range(hops):
+        forest.dial_all()
+        forest.settle()
+    return forest
+
+
+def orders(forest: Forest, name: str) -> int:
+    """How many wait in the queue at this node?"""
+    queue = forest[name].core.custody.queues.get("queue:orders")
+    return 0 if queue is None else queue.messages
+
+
+def send(forest: Forest, producer: Producer, count: int) -> int:
+    """How many of these enter at york?"""
+    refused = forest["york"].core.message_admission.refused
+    before = refused["QUEUE_FULL"]
+    for number in range(count):
         producer.send("queue:orders", b"%d" % number)
         forest.settle()
-    window = forest.links.window_bundles
-    entered = 300 - york.core.message_admission.refused["QUEUE_FULL"]
-    assert ROOM + QUOTA <= entered <= ROOM + QUOTA + window
-    assert york.waiting() == QUOTA
+    return count - (refused["QUEUE_FULL"] - before)
+
+
+@pytest.mark.parametrize("hops", [1, 2, 3])
+@pytest.mark.parametrize("links", [LinkSettings(), LinkSettings(window_bundles=8)], ids=["default", "narrow"])
+def test_a_producer_is_refused_once_the_queue_is_full_where_it_lies_and_its_quota_is_used_up(
+    hops: int, links: LinkSettings
+) -> None:
+    forest = chain(hops, links)
+    producer = forest.producer("york")
+    entered = send(forest, producer, 300)
+    assert ROOM + QUOTA <= entered <= ROOM + QUOTA + hops * 2
+    assert orders(forest, "york") == QUOTA
     reader = forest.consumer("hq", "queue:orders")
     forest.settle(5.0)
     assert len(reader.payloads) == entered
     producer.send("queue:orders", b"again")
     forest.settle(1.0)
     assert reader.payloads[-1] == b"again"
+
+
+@pytest.mark.parametrize("hops", [1, 2, 3])
+def test_of_a_burst_no_more_goes_up_than_the_windows_take(hops: int) -> None:
+    window = 4
+    forest = chain(hops, LinkSettings(window_bundles=window), quota=1000)
+    producer = forest.producer("york")
+    for number in range(300):
+        producer.send("queue:orders", b"%d" % number)
+        forest.sites["york"].run()
+    forest.settle(5.0)
+    assert all(orders(forest, name) <= 2 * window for name in WAY[1:hops])
+    assert orders(forest, "hq") <= ROOM + 2 * window
+    assert orders(forest, "york") >= 300 - ROOM - hops * 2 * window
+
+
+def test_what_was_held_for_a_node_above_goes_on_where_a_reader_comes_on_the_way() -> None:
+    forest = chain(3)
+    producer = forest.producer("york")
+    entered = send(forest, producer, 100)
+    reader = forest.consumer("north", "queue:orders")
+    forest.settle(5.0)
+    assert send(forest, producer, 100) == 100
+    assert len(reader.payloads) >= entered - ROOM
+
+
+def test_what_was_held_for_a_node_above_goes_on_when_its_line_is_lost() -> None:
+    forest = chain(3)
+    producer = forest.producer("york")
+    send(forest, producer, 100)
+    wire = forest.wire_of("uk")
+    assert wire is not None
+    forest.cut(wire)
+    forest.settle(30.0)
+    assert orders(forest, "york") == 0, "they go as far up as they can"
+    assert send(forest, producer, 100) == 100
+    forest.heal(30.0)
+    send(forest, producer, 100)
+    assert orders(forest, "york") == QUOTA
+    assert orders(forest, "hq") <= ROOM + 2 * forest.links.window_bundles
+
+
+def test_a_branch_goes_on_with_other_queues() -> None:
+    forest = chain(3)
+    producer = forest.producer("york")
+    send(forest, producer, 100)
+    for number in range(50):
+        producer.send("queue:parcels", b"%d" % number)
+        forest.settle()
+    assert forest["hq"].core.custody.queues["queue:parcels"].messages == 50
+    assert orders(forest, "york") == QUOTA
