@@ -77,7 +77,7 @@ def drop(channel: Any) -> None:
 
 
 class FakeDesk:
-    """Writes down what a bridge tells; commits at once, unless `holding`."""
+    """Writes down what a bridge tells; commits at once, unless `holding`. `unread`: by nobody here."""
 
     def __init__(self) -> None:
         self.consumers: set[BrokerConsumer] = set()
@@ -88,6 +88,7 @@ class FakeDesk:
         self.completed = 0
         self.is_told = True
         self.holding = False
+        self.unread: set[str] = set()
         self.held: list[Callable[[], None]] = []
 
     def connected(self, text: str) -> None:
@@ -115,6 +116,9 @@ class FakeDesk:
 
     def refuse(self, id: int, reason: str) -> None:
         self.refused[id] = reason
+
+    def outdated(self, names: Iterable[str]) -> list[str]:
+        return [name for name in names if name in self.unread]
 
     @property
     def destinations(self) -> set[str]:

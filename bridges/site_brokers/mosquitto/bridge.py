@@ -314,8 +314,10 @@ class MosquittoBridge:
                 self._memory.clients = self._discovery.table.keep()
             self._memory.save_consumers()
         if self._session is not None and not self._leaving:
-            self._session.publishing.saved()
+            given = self._session.publishing.saved()
             self._session.taking.saved()
+            if self._withdrawal is not None:
+                self._withdrawal.given(given)
 
     # --- for people
 

@@ -6,7 +6,7 @@ what is behind it waits.
 """
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
 from bridges.properties import FROM_TREE, size_of, to_mqtt
@@ -51,7 +51,7 @@ class Poster:
         self._discovery: LogDiscovery | None = None
         self._posts: deque[tuple[BrokerDelivery, Post]] = deque()
         self._unanswered: dict[int, None] = {}
-        self._unsaved: list[int] = []
+        self._unsaved: dict[int, str] = {}
         self._thrown_away: list[tuple[BrokerDelivery, str]] = []
 
     def __repr__(self) -> str:
@@ -67,10 +67,14 @@ class Poster:
     def end(self) -> None:
         self._poison.lost(list(self._unanswered))
 
-    def saved(self) -> None:
-        """The memory is on disk: what was given to be retained is known as the tree's from now on."""
-        unsaved, self._unsaved = self._unsaved, []
-        self._desk.confirm(unsaved)
+    def saved(self) -> Collection[str]:
+        """The memory is on disk: what was given to be retained is known as the tree's from now on.
+
+        Returns its topics.
+        """
+        unsaved, self._unsaved = self._unsaved, {}
+        self._desk.confirm(list(unsaved))
+        return unsaved.values()
 
     def deliver(self, batch: Sequence[BrokerDelivery]) -> None:
         for delivery in batch:
@@ -148,7 +152,7 @@ class Poster:
         if code == _NOBODY and self._discovery is not None:
             self._discovery.nobody(delivery, topic)
         if code < FAILURE and delivery.retained:
-            self._unsaved.append(delivery.id)  # or a crash forgets that this is from the tree
+            self._unsaved[delivery.id] = topic  # or a crash forgets that this is from the tree
             self._changed()
         elif code < FAILURE:
             self._desk.confirm([delivery.id])

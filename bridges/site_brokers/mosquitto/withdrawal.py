@@ -52,6 +52,11 @@ class Withdrawal:
     def __repr__(self) -> str:
         return f"<Withdrawal patterns={len(self._patterns)} looking={len(self._seen)}>"
 
+    def given(self, names: Iterable[str]) -> None:
+        """The broker retains these now. Whoever read them may have gone while they were on the way."""
+        for name in self._desk.outdated(name for name in names if name in self._memory.retained):
+            self.review(name)
+
     def review(self, pattern: str) -> None:
         """Messages that are retained of these topics may be outdated."""
         self._patterns[pattern] = None

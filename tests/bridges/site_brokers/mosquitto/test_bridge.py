@@ -96,6 +96,21 @@ async def test_what_was_given_does_not_come_back(joined: tuple[MosquittoBridge, 
     assert [each.message.payload for each in desk.taken] == [b"3", b"4"]
 
 
+async def test_what_was_given_after_its_reader_went_is_not_retained(
+    joined: tuple[MosquittoBridge, FakeDesk, int],
+) -> None:
+    bridge, desk, port = joined
+    desk.unread = {"later/mine"}
+    bridge.deliver([delivery(1, "topic:later/mine", b"1", retained=True)])
+    bridge.deliver([delivery(2, "topic:later/read", b"2", retained=True)])
+    await until(lambda: sorted(desk.confirmed) == [1, 2] and bridge.status()["retained_from_tree"] == 1)
+    with Listener(port, "-t", "later/#", "-q", "1", "-i", "till") as till:
+        await till.until(1)
+        publish(port, "later/end", b"end")
+        await till.until(2)
+        assert till.payloads() == ["2", "end"]
+
+
 async def test_nothing_else_suffers_from_what_mqtt_cannot_ask_for(
     joined: tuple[MosquittoBridge, FakeDesk, int],
 ) -> None:
