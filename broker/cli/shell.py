@@ -78,27 +78,44 @@ class Shell:
     # --- what there is
 
     def names(self) -> list[str]:
-        """The commands of the cell where the prompt is; at another node those that can be asked of it."""
+        """The commands of the cell where the prompt is; at another node those that can be asked of it.
+
+        System has those of the other two as well.
+        """
         if not self.place.is_nodes:
             return []
         return [name for name, command in self._commands.items() if self._is_here(name, command)]
 
     def _is_here(self, name: str, command: Any) -> bool:
         cell = self._cells.get(name) or SYSTEM
-        return cell == self.place.cell and (not self.place.node or _takes_node(command))
+        return self.place.cell in (cell, SYSTEM) and (not self.place.node or _takes_node(command))
 
-    def words(self) -> list[str]:
-        """For completion: commands, cells and nodes that are known here. Raises nothing."""
-        found = [*self.names(), "help", "exit", "\\c", "\\l"]
+    def lines(self) -> list[str]:
+        """For completion: the lines that can be typed here, up to what a command is given."""
+        names = self.names() if self.place.is_nodes else self._methods()
+        return [*names, "help", *(f"help {name}" for name in names), "exit", "\\c", "\\l"]
+
+    def _methods(self) -> list[str]:
         try:
-            nodes = [link["name"] for link in self._links()]
+            return [each["signature"].partition("(")[0] for each in self._call("help", {})]
+        except CommandError:
+            return []
+
+    def addresses(self) -> list[str]:
+        """For completion: the cells of this node, and of those that the node which is asked knows. Raises
+        nothing.
+        """
+        found = list(_CELLS)
+        try:
+            nodes = [each["name"] for each in self._asked.api.get("/api/addresses")["known"]]
             found += [f"{cell}@{node}" for node in nodes for cell in _CELLS]
-            found += [
-                each["name"] for each in self._asked.api.get("/api/cells", node=self.place.node)["cells"]
-            ]
+            found += [self._address(each["name"]) for each in self._known_cells()]
         except CommandError:
             pass  # the node is away: the command that is typed will say so
-        return found
+        return list(dict.fromkeys(found))
+
+    def _address(self, cell: str) -> str:
+        return f"{cell}@{self.place.node}" if self.place.node else cell
 
     def _links(self) -> list[dict[str, Any]]:
         links: list[dict[str, Any]] = self._asked.api.get("/api/links", node=self.place.node)["links"]
@@ -146,7 +163,7 @@ class Shell:
 
     def _list(self) -> None:
         for each in self._known_cells():
-            print(f"{each['name']}@{self.place.node}" if self.place.node else each["name"])
+            print(self._address(each["name"]))
         for link in self._links():
             print(f"{SYSTEM}@{link['name']}  ({link['relation']}, {link['state']})")
 
@@ -273,19 +290,28 @@ def _said(error: Exception) -> tuple[str, int]:
     return explain(error) if isinstance(error, CommandError) else ("it was not carried out", FAILED)
 
 
-def prompted(shell: Shell, **terminal: Any) -> Callable[[str], str]:
-    """Reads lines with history and completion. Raises `CommandError` where the library is not there."""
+def completer_of(shell: Shell) -> Any:
+    """Completes lines, and the addresses in them. Raises `CommandError` where the library is not there."""
     try:
-        from prompt_toolkit import PromptSession
-        from prompt_toolkit.completion import WordCompleter
-        from prompt_toolkit.history import FileHistory
+        from prompt_toolkit.completion import WordCompleter, merge_completers
     except ModuleNotFoundError:
         raise CommandError(
-            "the prompt needs the extra 'shell': pip install 'sapwood[shell]'", FAILED
+            "the prompt needs the extra 'shell': pip install 'sapwood-node[shell]'", FAILED
         ) from None
+    return merge_completers(
+        [WordCompleter(shell.lines, sentence=True), WordCompleter(shell.addresses, WORD=True)]
+    )
+
+
+def prompted(shell: Shell, **terminal: Any) -> Callable[[str], str]:
+    """Reads lines with history and completion. Raises `CommandError` as `completer_of` does."""
+    completer = completer_of(shell)
+    from prompt_toolkit import PromptSession
+    from prompt_toolkit.history import FileHistory
+
     session: PromptSession[str] = PromptSession(
         history=FileHistory(str(Path.home() / HISTORY)),
-        completer=WordCompleter(shell.words, sentence=True),
+        completer=completer,
         complete_in_thread=True,
         complete_while_typing=False,
         **terminal,

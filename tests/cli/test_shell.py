@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 import typer
+from prompt_toolkit.completion import CompleteEvent
+from prompt_toolkit.document import Document
 from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
@@ -16,7 +18,7 @@ from broker.cli.app import app
 from broker.cli.demo.plan import free_ports
 from broker.cli.errors import CommandError
 from broker.cli.options import OperatorOptions
-from broker.cli.shell import Shell, prompted, run_prompt, run_script
+from broker.cli.shell import Shell, completer_of, prompted, run_prompt, run_script
 from broker.cli.tls import Tls
 from broker.node import Node
 from config.model import AdvisoryLog, Listener, Site, TreeConnector
@@ -89,6 +91,7 @@ async def test_routes_of_another_node_are_shown_and_changed(
 async def test_lm_says_which_links_a_node_wants_and_why(hq: Node, capsys: pytest.CaptureFixture[str]) -> None:
     await script(hq, r"\c lm@york", "links")
     told = capsys.readouterr().out
+    assert "connecting" not in told, "its link is up"
     assert "any parent" in told
     assert "the file names it" in told
     assert f"ws://127.0.0.1:{hq.port}/link" in told
@@ -102,6 +105,13 @@ async def test_a_service_tells_its_methods_and_is_asked(hq: Node, capsys: pytest
     ]
     with pytest.raises(CommandError, match=r"line 2: .*no method 'leve' here: level"):
         await script(hq, r"\c york/stock", "leve article=1")
+
+
+async def test_system_has_all_commands_of_a_node(hq: Node, capsys: pytest.CaptureFixture[str]) -> None:
+    await script(hq, r"\c System@york", "route add dumpster lost", "route show", "links")
+    told = capsys.readouterr().out
+    assert "lost" in told
+    assert "any parent" in told
 
 
 @pytest.mark.parametrize(
@@ -140,7 +150,32 @@ def terminal() -> Iterator[object]:
         yield made
 
 
-async def test_a_terminal_has_completion_and_history(
+@pytest.mark.parametrize(
+    ("at", "typed", "offered"),
+    [
+        ("", r"\c lm@y", {"lm@york"}),
+        ("", r"\c ", {"System", "lm@york", "RoutingMgr@york", "System@york"}),
+        ("", "ping System@yo", {"System@york"}),
+        ("", "route s", {"route show"}),
+        ("", "help rou", {"help route show", "help route add", "help route remove"}),
+        (r"\c System@york", r"\c york/s", {"york/stock@york"}),
+        (r"\c york/stock@york", "lev", {"level"}),
+    ],
+)
+async def test_tab_completes_commands_cells_and_nodes(
+    hq: Node, at: str, typed: str, offered: set[str]
+) -> None:
+    made = shell_at(hq)
+    await asyncio.to_thread(made.run, at)
+    completer = completer_of(made)
+    found = await asyncio.to_thread(
+        lambda: {each.text for each in completer.get_completions(Document(typed), CompleteEvent())}
+    )
+    assert offered <= found
+    assert all(typed.split()[-1] in each for each in found) or typed.endswith(" ")
+
+
+async def test_a_terminal_has_a_prompt_and_history(
     hq: Node,
     terminal: object,
     tmp_path: Path,
@@ -149,7 +184,6 @@ async def test_a_terminal_has_completion_and_history(
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     made = shell_at(hq)
-    assert {"cells", "lm@york", "RoutingMgr@york", "System"} <= set(await asyncio.to_thread(made.words))
     read = prompted(made, input=terminal, output=DummyOutput())
     terminal.send_text("\\c lm@york\nlinks\nnonsense\nexit\n")  # type: ignore[attr-defined]
     await asyncio.to_thread(run_prompt, made, read)
