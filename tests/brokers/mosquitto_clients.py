@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Self
 
 _PATIENCE = 60.0
-_READY = 20.0
+_READY = 60.0
 
 
 class Listener:

@@ -27,7 +27,7 @@ FLAGS = (
     *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"),
     *("--disable-background-networking", "--disable-component-update", "--disable-dev-shm-usage"),
 )
-PATIENCE = 20_000
+PATIENCE = 120_000
 Opened = Callable[..., Awaitable[Page]]
 
 

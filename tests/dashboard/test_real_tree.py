@@ -18,7 +18,7 @@ from config.model import Advisories, AdvisoryLog, Delivery, Link, Listener, Perm
 from sapwood import Rpc, connect, task
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
-expect.set_options(timeout=20_000)
+expect.set_options(timeout=120_000)
 
 HOSTILE = '<img src=x onerror="document.title=1">'
 VIEWS = (
@@ -397,7 +397,7 @@ async def test_a_call_across_the_tree_is_one_timeline(tree: Tree, opened: Opened
         async with service.serve("stock", {"level": lambda article: 3}):
             await tree.until("york", lambda status: status["parent"]["state"] == "running")
             with task("sale-4711"):
-                assert await caller.call("stock", "level", article=1004, timeout=20) == 3
+                assert await caller.call("stock", "level", article=1004, timeout=120) == 3
             page = await opened(tree.url("hq"), "trace/task/sale-4711")
             await expect(page.locator(".lane-name > title")).to_have_text(["york", "north", "hq"])
             await expect(page.locator(".timeline .arrow.reply")).to_have_count(2)

@@ -9,7 +9,7 @@ from fake import NASTY, FakeNode
 from playwright.async_api import Locator, Page, expect
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
-expect.set_options(timeout=20_000)
+expect.set_options(timeout=120_000)
 
 Opened = Callable[..., Awaitable[Page]]
 Served = Callable[[FakeNode], Awaitable[str]]

@@ -107,7 +107,7 @@ def test_however_the_demo_is_stopped_no_node_is_left(tmp_path: Path, number: sig
     try:
         wait_until(lambda: len(nodes_of(tmp_path)) == 9)
         demo.send_signal(number)
-        _, errors = demo.communicate(timeout=30)
+        _, errors = demo.communicate(timeout=120)
     finally:
         demo.kill()
     assert demo.returncode == (1 if number != signal.SIGKILL else -signal.SIGKILL)
@@ -142,7 +142,7 @@ def entered(url: str) -> int:
         return int(json.load(answer)["counters"]["entered"])
 
 
-def wait_until(holds: Callable[[], bool], seconds: float = 30.0) -> None:
+def wait_until(holds: Callable[[], bool], seconds: float = 120.0) -> None:
     """Poll; a helper because processes come and go in their own time."""
     import time
 

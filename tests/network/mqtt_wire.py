@@ -323,7 +323,7 @@ class DoorNode:
     def ask(self, path: str) -> Any:
         """An answer of the node's API, None while it has none."""
         try:
-            with urllib.request.urlopen(f"{self.process.url}/api/{path}", timeout=10) as answer:
+            with urllib.request.urlopen(f"{self.process.url}/api/{path}", timeout=60) as answer:
                 return json.load(answer)
         except (OSError, ValueError):
             return None

@@ -27,7 +27,7 @@ from sapwood import (
     task,
 )
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 
 
 @pytest.fixture(scope="module")
