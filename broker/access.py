@@ -109,6 +109,11 @@ class Access:
         away = self._turn_away()
         self._host.wake()
         self.grants.warn(_log)
+        if self.operators.is_nobody:
+            _log.warning(
+                "! the file names neither a token nor an operator any more: nobody may look at this node or"
+                " administrate it until it names one again, or the node is started anew"
+            )
         if secrets.names_nobody:
             _log.warning(
                 "! the file names no child any more: no further one links until it names one again. A node"

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from config.contradictions import Contradiction, listed_twice
 from config.fields import Path, Spelling
 from config.model import Site
+from config.operators import RESERVED
 from config.permit_rules import rules_of_patterns
 
 _PROOFS: tuple[Path, ...] = (
@@ -37,7 +38,7 @@ def has_certificates(site: Site) -> bool:
 
 def applications(site: Site, spell: Spelling) -> Iterator[Contradiction]:
     yield from listed_twice("accounts", "account", (account.name for account in site.accounts))
-    yield from listed_twice("operators", "operator", (operator.name for operator in site.operators))
+    yield from _operators(site)
     for i, account in enumerate(site.accounts):
         if not (account.password_env or account.password_file or site.account_passwords):
             message = (
@@ -51,6 +52,17 @@ def applications(site: Site, spell: Spelling) -> Iterator[Contradiction]:
         message = f"{word!r} open lets in everybody: leave it out, or the secret and the accounts"
         yield Contradiction(("applications",), message, _PROOFS)
     yield from _unguarded(site, spell)
+
+
+def _operators(site: Site) -> Iterator[Contradiction]:
+    """A name in the trail means one of them, and a token is of one."""
+    yield from listed_twice("operators", "operator", (each.name for each in site.operators))
+    hashes = (each.token_hash for each in site.operators)
+    yield from listed_twice("operators", "the hashed token", hashes, "token_hash")
+    for i, each in enumerate(site.operators):
+        if each.name in RESERVED:
+            message = f"{each.name!r} means {RESERVED[each.name]} in the trail of changes: name it otherwise"
+            yield Contradiction(("operators", i, "name"), message)
 
 
 def _unguarded(site: Site, spell: Spelling) -> Iterator[Contradiction]:

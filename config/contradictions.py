@@ -16,11 +16,13 @@ class Contradiction:
     related: tuple[Path, ...] = ()
 
 
-def listed_twice(section: str, what: str, names: Iterable[str]) -> Iterator[Contradiction]:
-    """`names`: of the items of a list, each of which stands there once."""
+def listed_twice(
+    section: str, what: str, names: Iterable[str], setting: str = "name"
+) -> Iterator[Contradiction]:
+    """`names`: of the items of a list, or another `setting` of them, each of which stands there once."""
     first: dict[str, Path] = {}
     for i, name in enumerate(names):
-        path: Path = (section, i, "name")
+        path: Path = (section, i, setting)
         if name in first:
             yield Contradiction(path, f"{what} {name!r} is listed twice", (first[name],))
         first.setdefault(name, path)

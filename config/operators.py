@@ -12,6 +12,11 @@ from config.values import NAME
 Role = Literal["viewer", "operator", "administrator"]
 ROLES: Final[tuple[Role, ...]] = get_args(Role)
 """Each may do all that those before it may."""
+RESERVED: Final = {
+    "token": "whoever has the node's own token",
+    "local": "this very machine",
+}
+"""Names that the trail of changes has for those that no file lists."""
 TOKEN_HASH: Final = Text(
     "a hashed token as `sapwood operator token` prints it, sha256$ and 43 characters",
     r"sha256\$[A-Za-z0-9_\-]{43}",

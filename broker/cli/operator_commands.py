@@ -28,10 +28,12 @@ def operator_token(
     from broker.cli.errors import WRONG_USE, CommandError
     from broker.cli.output import print_json
     from broker.entrance.operators import hash_of, new_token
-    from config.operators import ROLES
+    from config.operators import RESERVED, ROLES
 
     if role not in ROLES:
         raise CommandError(f"role {role!r}: expected {', '.join(ROLES)}", WRONG_USE)
+    if name in RESERVED:
+        raise CommandError(f"{name!r} means {RESERVED[name]}: name the operator otherwise", WRONG_USE)
     token = new_token()
     hashed = hash_of(token)
     if json:

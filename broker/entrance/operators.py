@@ -1,12 +1,15 @@
 """Operators: who looks at a node and administrates it over HTTP, by a token each, and with a role.
 
 Law: the node knows hashes of tokens, no token; and no name or role comes from anywhere but its file.
+Law: a node that asked for tokens once asks for them until it ends. Whoever takes the last one out of the file
+of a node that runs has closed it, not opened it to everybody on this machine.
 """
 
 import base64
 import hashlib
 import secrets
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Final, NamedTuple
 
 from config.operators import ROLES, Operator, Role
@@ -39,18 +42,38 @@ class Operators:
         self._known = {each.token_hash: Asker(each.name, each.role) for each in listed}
         if token:
             self._known[hash_of(token)] = _HOLDER
+        self._closed = bool(self._known)
+        self._changed: dict[object, Callable[[], None]] = {}
 
     def __repr__(self) -> str:
         return f"<Operators {len(self._known)}>"
 
     def become(self, others: "Operators") -> None:
-        """Those of the file as it is now: all others may do nothing more."""
+        """Those of the file as it is now: all others may do nothing more, and what they have open ends."""
         self._known = others._known
+        self._closed = self._closed or bool(self._known)
+        for call in list(self._changed.values()):
+            call()
+
+    @contextmanager
+    def when_changed(self, call: Callable[[], None]) -> Iterator[None]:
+        """`call` it after each change, as long as this lasts."""
+        key = object()
+        self._changed[key] = call
+        try:
+            yield
+        finally:
+            del self._changed[key]
 
     @property
     def ask_all(self) -> bool:
         """Does each request need a token, those of this machine too?"""
-        return bool(self._known)
+        return self._closed
+
+    @property
+    def is_nobody(self) -> bool:
+        """Is a token asked for that nobody has?"""
+        return self._closed and not self._known
 
     def holder(self, token: str) -> Asker | None:
         """The operator with this token, None = nobody. Hashes are compared, whose beginnings tell nothing."""

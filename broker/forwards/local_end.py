@@ -23,6 +23,7 @@ WINDOW: Final = 256 * 1024
 LEAST: Final = 4 * 1024
 """Bytes of one pipe that may be under way at most, and whatever the others do."""
 ALL_BYTES: Final = 32 * 1024 * 1024
+_STOPS: Final = "the node stops"
 Arguments = ParamSpec("Arguments")
 
 
@@ -146,6 +147,9 @@ class LocalEnd:
                 await self._is_open.wait()
         except TimeoutError:
             self.end("unreachable", f"no answer within {seconds:g} s")
+        except asyncio.CancelledError as cancelled:
+            self.end(RESET, str(cancelled) or _STOPS)
+            raise
         return not self.why
 
     def end(self, reason: str, text: str) -> None:
@@ -162,9 +166,12 @@ class LocalEnd:
             well = not self.why
         except PipeBroken as error:
             self.end(RESET, f"{self.via}: {error}")
+        except asyncio.CancelledError as cancelled:
+            self.end(RESET, str(cancelled) or _STOPS)
+            raise
         finally:
             if not well:
-                self.end(RESET, "the node stops")
+                self.end(RESET, _STOPS)
             try:
                 await (pipe.close() if well else pipe.abort(self.why))
             finally:

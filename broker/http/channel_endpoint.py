@@ -3,6 +3,7 @@
 """
 
 import asyncio
+from functools import partial
 from typing import cast
 
 from aiohttp import web
@@ -14,7 +15,7 @@ from broker.forwards.websocket_pipe import MAX_MESSAGE, OPEN, WebSocketPipe
 from broker.http.guard import address, from_a_web_page
 from broker.http.link_endpoint import Endpoint, Guests, not_upgraded, parting
 from broker.http.ports import NodePort
-from broker.http.refusals import refusal
+from broker.http.refusals import cut_when_refused, refusal
 from broker.http.settings import HttpSettings
 from sapwood.protocol.errors import InvalidName
 from sapwood.protocol.names import node_name
@@ -59,7 +60,9 @@ class ChannelEndpoint(Endpoint):
         task = asyncio.ensure_future(self._serve(request, pipe))
         self._open.add(task)
         try:
-            await asyncio.wait([task])
+            cut = partial(task.cancel, "the node's file lets nobody with this token open channels any more")
+            with cut_when_refused(request, self._settings.operators, "operator", cut):
+                await asyncio.wait([task])
         finally:
             task.cancel()
             self._open.discard(task)

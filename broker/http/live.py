@@ -25,7 +25,7 @@ from aiohttp import web
 from broker.api import queues, tree
 from broker.api.pages import MOST, Cut
 from broker.http.ports import NodePort
-from broker.http.refusals import refusal
+from broker.http.refusals import cut_when_refused, refusal
 from broker.http.settings import HttpSettings
 
 MOST_READERS: Final = 64
@@ -100,7 +100,8 @@ class LiveEndpoint:
             return _refused(503, "BUSY", f"{MOST_READERS} others are reading this stream: close one")
         self._readers += 1
         try:
-            return await self._stream(request, names, interval)
+            with cut_when_refused(request, self._settings.operators):
+                return await self._stream(request, names, interval)
         finally:
             self._readers -= 1
 

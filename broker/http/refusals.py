@@ -1,6 +1,13 @@
-"""Answers to whoever may not look at a node or administrate it."""
+"""Answers to whoever may not look at a node or administrate it, and the end of what it has open.
 
+Law: a right that the file takes away ends with it. Whatever is answered for long stands in
+`cut_when_refused`.
+"""
+
+import asyncio
 import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from aiohttp import web
 
@@ -23,3 +30,31 @@ def refusal(request: web.BaseRequest, operators: Operators, role: Role = "viewer
     wrong = code == "TOKEN_NEEDED" and operators.ask_all and bearer(request)
     answer = WrongToken if wrong else web.Response
     return answer(text=body, status=403, content_type="application/json")
+
+
+@contextmanager
+def cut_when_refused(
+    request: web.BaseRequest,
+    operators: Operators,
+    role: Role = "viewer",
+    cut: Callable[[], object] | None = None,
+) -> Iterator[None]:
+    """As long as this lasts, a change of the file that takes away the right to ask calls `cut`.
+
+    Without one the connection is lost, with whatever has not been read, and the task that answers ends.
+    """
+    task = asyncio.current_task()
+
+    def lose() -> None:
+        if request.transport is not None:
+            request.transport.abort()
+        if task is not None:
+            task.cancel()
+
+    def look() -> None:
+        if why_not(request, operators, role) is not None:
+            (cut or lose)()
+
+    with operators.when_changed(look):
+        look()  # the file may have changed since the answer began
+        yield

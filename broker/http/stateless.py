@@ -12,6 +12,7 @@ import asyncio
 import base64
 import secrets
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final
 
 import msgspec
@@ -27,6 +28,7 @@ from broker.http.api.api import error_of
 from broker.http.bindings import Bindings, HttpLine, address_of, nothing_is_pushed
 from broker.http.guard import PageOrigin, bearer, page_of
 from broker.http.ports import NodePort
+from broker.http.refusals import cut_when_refused
 from broker.http.settings import HttpSettings
 from broker.http.verbs import STATUS, facts_of, too_large
 from sapwood.protocol.bundles import Message, Properties
@@ -114,7 +116,9 @@ class Stateless:
         async def handle(request: web.Request) -> web.StreamResponse:
             try:
                 line = self._bindings.line(request)
-                answer = await work(request, line, await self._rights(request, line))
+                rights = await self._rights(request, line)
+                with self._while_it_may(request):
+                    answer = await work(request, line, rights)
             except SapwoodError as error:
                 return error_of(error, STATUS)
             return web.Response(
@@ -127,8 +131,7 @@ class Stateless:
 
     async def _rights(self, request: web.Request, line: HttpLine) -> Rights:
         """Before anything of a body is read. Raises `SwitchError`."""
-        operator = self._settings.operators.holder(bearer(request))
-        if operator and operator.may("operator") and page_of(request) is not PageOrigin.FOREIGN:
+        if self._is_of_operator(request):
             rights = FULL
         else:
             facts = facts_of(request)
@@ -141,6 +144,17 @@ class Stateless:
                 raise Busy(TOO_MANY)
             line.guest.prove()
         return rights
+
+    def _is_of_operator(self, request: web.Request) -> bool:
+        operator = self._settings.operators.holder(bearer(request))
+        foreign = page_of(request) is PageOrigin.FOREIGN
+        return operator is not None and operator.may("operator") and not foreign
+
+    def _while_it_may(self, request: web.Request) -> AbstractContextManager[None]:
+        """An operator waits no longer than the file allows. The session of an account ends by itself."""
+        if self._is_of_operator(request):
+            return cut_when_refused(request, self._settings.operators, "operator")
+        return nullcontext()
 
     # --- what is asked
 

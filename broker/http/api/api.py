@@ -17,7 +17,7 @@ from broker.http.api.description import describe
 from broker.http.api.following import stream
 from broker.http.guard import address, asker
 from broker.http.ports import NodePort
-from broker.http.refusals import refusal
+from broker.http.refusals import cut_when_refused, refusal
 from broker.http.settings import HttpSettings
 from sapwood.protocol.errors import SapwoodError
 
@@ -74,7 +74,8 @@ class Api:
                 values = operation.read(request.match_info, request.query, data)
                 answer = await carry_out(self._node.running, operation, values, who, address(request))
                 if operation.media == NDJSON:
-                    return await stream(answer, request)
+                    with cut_when_refused(request, operators, operation.least_role):
+                        return await stream(answer, request)
             except SwitchError as error:
                 return error_of(error)
             return web.Response(

@@ -28,6 +28,28 @@ def test_who_is_taken_out_of_the_file_has_no_token_any_more() -> None:
     assert operators.holder("y") == Asker("ben", "viewer")
 
 
+def test_a_node_stays_closed_when_its_last_operator_is_taken_out() -> None:
+    operators = Operators("", [Operator(name="anna", token_hash=hash_of("x"))])
+    operators.become(Operators())
+    assert operators.ask_all
+    assert operators.is_nobody
+    assert operators.holder("x") is None
+    opened = Operators()
+    opened.become(Operators())
+    assert not opened.ask_all
+    opened.become(Operators("word"))
+    opened.become(Operators())
+    assert opened.ask_all
+
+
+def test_whatever_is_open_is_told_of_each_change_while_it_lasts() -> None:
+    operators, told = Operators("word"), []
+    with operators.when_changed(lambda: told.append("a")), operators.when_changed(lambda: told.append("b")):
+        operators.become(Operators())
+    operators.become(Operators("other"))
+    assert told == ["a", "b"]
+
+
 @pytest.mark.parametrize("role", ROLES)
 def test_each_role_may_what_those_before_it_may(role: str) -> None:
     asker = Asker("anna", role)  # type: ignore[arg-type]
