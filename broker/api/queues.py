@@ -177,7 +177,8 @@ def detail(node: RunningNode, name: str) -> QueueDetail:
 )
 async def purge(node: RunningNode, name: str) -> QueuePurged:
     """All that waited when this was asked."""
-    taken, count = node.core.removal.empty_queue(name), 0
+    taken = node.core.removal.empty_queue(name)
+    count = taken.purged
     while part := taken.take(CHUNK):
         count += node.core.removal.purge(part)
         await node.driver.committed()

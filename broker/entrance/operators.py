@@ -1,8 +1,8 @@
 """Operators: who looks at a node and administrates it over HTTP, by a token each, and with a role.
 
 Law: the node knows hashes of tokens, no token; and no name or role comes from anywhere but its file.
-Law: a node that asked for tokens once asks for them until it ends. Whoever takes the last one out of the file
-of a node that runs has closed it, not opened it to everybody on this machine.
+Law: a node that asked for tokens once asks for them until it ends. To take the last one out
+of the file of a node that runs closes it, and opens it to nobody on this machine.
 """
 
 import base64

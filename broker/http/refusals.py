@@ -1,7 +1,6 @@
 """Answers to whoever may not look at a node or administrate it, and the end of what it has open.
 
-Law: a right that the file takes away ends with it. Whatever is answered for long stands in
-`cut_when_refused`.
+Law: a right that the file takes away ends at once. Answers that last stand in `cut_when_refused`.
 """
 
 import asyncio

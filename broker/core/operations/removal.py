@@ -33,10 +33,16 @@ _TRACED: Final = 10
 
 
 class RemovedQueue:
-    """What a queue held that is no more: it is nowhere else. `consumers`: how many it had."""
+    """What a queue held that is no more: it is nowhere else. `consumers`: how many it had.
 
-    def __init__(self, held: Iterable[QueueEntry], waiting: list[Backlog], consumers: int) -> None:
+    `purged`: so many messages were thrown away before.
+    """
+
+    def __init__(
+        self, held: Iterable[QueueEntry], waiting: list[Backlog], consumers: int, purged: int = 0
+    ) -> None:
         self.consumers = consumers
+        self.purged = purged
         self._held = deque(held)
         self._waiting = waiting
 
@@ -126,9 +132,16 @@ class Removal(Policy):
     def empty_queue(self, name: str) -> RemovedQueue:
         """Take all that waits from a queue. It stays, and its readers with what they have.
 
-        Caller's duty: `purge` all its entries. Raises `NotFound`, or `SwitchError` for the node's own.
+        Entries that readers have a part of are purged at once: a reader that goes later gives its part back
+        to the queue, and what waited beside it must be gone by then.
+        Caller's duty: `purge` all others. Raises `NotFound`, or `SwitchError` for the node's own.
         """
-        return RemovedQueue((), [queue.empty() for queue in self.queues(name)], 0)
+        queues = self.queues(name)
+        sessions = {consumer.session for queue in queues for consumer in queue.consumers}
+        shared = frozenset(given.entry for session in sessions for given in session.unacked.of(None))
+        waiting = [queue.empty() for queue in queues]
+        purged = sum(self.purge(backlog.take_these(shared)) for backlog in waiting if shared)
+        return RemovedQueue((), waiting, 0, purged)
 
     def purge(self, entries: Iterable[QueueEntry]) -> int:
         """Throw away what no reader has of entries that are in no `waiting`; return how many messages."""

@@ -30,7 +30,7 @@ ADA = Operator(name="ada", role="administrator", token_hash=hash_of("ada's"))
 
 @dataclass
 class Open:
-    """What an operator has open at a node: each a task that ends with it."""
+    """All that an operator has open at a node: each a task that ends with it."""
 
     node: Node
     live: asyncio.Task[None]
