@@ -14,12 +14,14 @@ from broker.cli.http import node_url
 from broker.cli.output import counted, note, patience, print_json
 from broker.cli.tls import Tls
 from sapwood.client import Client, connect
+from sapwood.protocol.bundles import Scope
 from sapwood.protocol.destinations import Destination, Kind, parse
 from sapwood.protocol.errors import InvalidName, PatternError
 from treeconnector.patterns import check_topic
 
 if TYPE_CHECKING:
     from sapwood.inbox import Delivery
+    from sapwood.options import Reach
     from sapwood.subscription import Subscription
 
 CONNECT_TIMEOUT: Final = 10.0
@@ -81,17 +83,34 @@ def send_all(login: Login, what: SendOptions, *, as_json: bool) -> None:
     payloads = list(_payloads(what))
     number = counted(len(payloads), "message")
     with patience(f"sending {number} to {destination}"):
-        asyncio.run(_send(login, destination, payloads, what))
+        reach = asyncio.run(_send(login, destination, payloads, what))
     if as_json:
-        print_json({"destination": str(destination), "sent": len(payloads), "persistent": what.persistent})
+        said = {"destination": str(destination), "sent": len(payloads), "persistent": what.persistent}
+        print_json(said if reach is None else said | {"reach": _reach(reach)})
     else:
         print(f"{number} sent to {destination}")
+        if reach is not None:
+            there = _reach(reach)
+            print("{readers} readers here, {onward} neighbours onward, scope {scope}".format(**there))
+            if reach.passed_by:
+                print(f"{reach.passed_by} children ask for it and are passed by: see sapwood check-delivery")
 
 
-async def _send(login: Login, destination: Destination, payloads: list[bytes], what: SendOptions) -> None:
+async def _send(
+    login: Login, destination: Destination, payloads: list[bytes], what: SendOptions
+) -> "Reach | None":
+    """Returns how far the last message of a topic goes, as far as the node says it."""
     options: dict[str, Any] = {"persistent": what.persistent, "retained": what.retained}
     async with login.client() as client:
-        await client.send_many(destination, payloads, **options)
+        if destination.kind is not Kind.TOPIC or not payloads:
+            await client.send_many(destination, payloads, **options)
+            return None
+        await client.send_many(destination, payloads[:-1], **options)
+        return await client.send(destination, payloads[-1], **options)
+
+
+def _reach(reach: "Reach") -> dict[str, Any]:
+    return reach._asdict() | {"scope": Scope(reach.scope).name.lower()}
 
 
 def _payloads(what: SendOptions) -> Iterator[bytes]:

@@ -80,6 +80,24 @@ async def test_lines_files_and_bytes_arrive_as_they_are_and_too_few_are_a_failur
     assert b"1 of 2 messages came within 1 s" in errors
 
 
+async def test_a_topic_that_is_published_says_how_far_it_goes(network: Network) -> None:
+    hq, york = await pair(network)
+    code, output, errors = await sapwood("send", "topic:prices", "four pence", "--url", york)
+    assert code == 0, errors
+    assert output.splitlines() == [
+        b"1 message sent to topic:prices",
+        b"0 readers here, 0 neighbours onward, scope vertical",
+    ]
+    reading = asyncio.create_task(
+        sapwood("receive", "topic:prices", "--url", hq, "--count", "2", "--wait", "30")
+    )
+    await network.until("york", lambda status: status["parent"]["routes"], "hq asks for prices")
+    told = await answer("send", "topic:prices", "five pence\nsix pence", "--lines", "--url", york)
+    assert told["sent"] == 2
+    assert told["reach"] == {"readers": 0, "onward": 1, "passed_by": 0, "scope": "vertical"}
+    assert (await reading)[:2] == (0, b"five pence\nsix pence\n")
+
+
 async def test_a_child_leaves_for_good_and_another_is_forgotten(network: Network) -> None:
     hq, york = await pair(network)
     network.add("bath", "hq")
