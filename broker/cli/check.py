@@ -368,7 +368,8 @@ def check_site_broker(site: Site) -> Iterator[SiteFinding]:
         return
     subject = "site broker"
     try:
-        found = asyncio.run(make_bridge(site, "").inspect())
+        bridge = make_bridge(site, "")
+        found = asyncio.run(bridge.inspect())
     except SiteBrokerRefused as error:
         yield SiteFinding(subject, "failed", str(error))
     except SiteBrokerError as error:
@@ -380,6 +381,17 @@ def check_site_broker(site: Site) -> Iterator[SiteFinding]:
             yield SiteFinding(subject, "failed" if one.fatal else "warning", one.text, one.lines)
         if not found:
             yield SiteFinding(subject, "ok", f"{site.site_broker.uri} has all that the bridge needs")
+        if not bridge.retains:
+            yield SiteFinding("retained", "ok", _retained_by_the_node(site))
+
+
+def _retained_by_the_node(site: Site) -> str:
+    topics = [source for source in site.site_broker.sources if source.startswith("topic:")]
+    said = f"the topics under sources ({', '.join(topics)})" if topics else "no topic (none is under sources)"
+    return (
+        "the broker retains nothing; of values that an application retains there while nobody elsewhere"
+        f" wants them, the node keeps those of {said}"
+    )
 
 
 def check_registration(site: Site) -> Iterator[SiteFinding]:

@@ -25,10 +25,10 @@ from broker.site.line import SiteLine
 from broker.site.rules import Rules
 from config.model import Site
 from config.uris import EMBEDDED
-from sapwood.protocol.destinations import Destination, Kind, parse
+from sapwood.protocol.destinations import Destination, Kind, parse, topic
 from sapwood.protocol.errors import InvalidName, PatternError
 from treeconnector.edge import BrokerConsumer, BrokerDelivery
-from treeconnector.patterns import MANY, check_pattern
+from treeconnector.patterns import MANY, check_pattern, matches
 
 _log = logging.getLogger("sapwood.site")
 _STATIC: Final = "static"
@@ -284,6 +284,15 @@ class SiteDesk(Policy):
         """Is this taken whoever wants it? A queue is not while it has a consumer at the broker."""
         key = self._rules.to_tree(local) if local.kind == Kind.QUEUE else local
         return key is not None and (key.kind == Kind.TOPIC or key not in self.core.consumers)
+
+    def takes_from_site(self, name: str) -> bool:
+        """A topic under a source is taken whoever wants it."""
+        here = self._rules.wanted(topic(name))
+        return any(
+            source.kind == Kind.TOPIC and matches(source.name, local.name)
+            for source in self._sources
+            for local in here
+        )
 
     # --- messages
 

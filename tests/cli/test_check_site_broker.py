@@ -10,7 +10,7 @@ from broker.cli.check import check_file, examine
 from broker.cli.errors import FAILED, WELL
 
 
-def site(folder: Path, uri: str, **settings: str) -> Path:
+def site(folder: Path, uri: str, **settings: str | list[str]) -> Path:
     file = folder / "york.json.yaml"
     listener = {"port": 0}
     broker = {"name": "york", "listener": listener, "site_broker": {"uri": uri, **settings}}
@@ -28,6 +28,18 @@ def test_a_rabbitmq_that_has_all(tmp_path: Path, rabbitmq: RabbitServer, vhost: 
     said, exit_code = found(site(tmp_path, uri, management=rabbitmq.management_uri))
     assert said == [("ok", f"{uri} has all that the bridge needs", ())]
     assert exit_code == WELL
+
+
+@pytest.mark.parametrize(
+    ("sources", "said"),
+    [([], "no topic (none is"), (["queue:a", "topic:b/#"], "the topics under sources (topic:b/#)")],
+)
+def test_it_is_said_of_which_topics_a_rabbitmq_loses_what_is_retained(
+    tmp_path: Path, rabbitmq: RabbitServer, vhost: str, sources: list[str], said: str
+) -> None:
+    file = site(tmp_path, rabbitmq.uri(vhost), management=rabbitmq.management_uri, sources=sources)
+    (text,) = [one.text for one in examine(file)[0] if one.subject == "retained"]
+    assert said in text
 
 
 def test_what_is_lacking_is_printed_with_lines_to_run(
