@@ -179,10 +179,10 @@ class Lookup:
         """Is it a queue that was made here, and that nobody off this node is known to read?
 
         Defaults that an operator has set take its messages all the same; so do nodes of the mesh that have
-        lines which this one has not. One whose sender waits to be told that nobody serves goes on.
+        lines which this one has not.
         """
         destination = queue.destination
-        if not queue.created or destination is None or queue.asking or self.strangers:
+        if not queue.created or destination is None or self.strangers:
             return False
         if self._added(destination):
             return False
@@ -191,15 +191,25 @@ class Lookup:
             for wanted in (is_wanted(destination) for is_wanted in self.policies.is_wanted)
         )
 
+    def is_unread(self, queue: Queue) -> bool:
+        """Is it certain that a queue that was made here is read nowhere, as far as those above have told?"""
+        return queue.created and not self.targets(queue, waits=False)
+
     def is_read_off(self, destination: Destination, came: str) -> bool:
-        """Would a queue's message of that neighbour go anywhere from here but up?"""
+        """Would a queue's message of that neighbour go anywhere from here but up?
+
+        A dumpster takes none that another node keeps: its queue exists.
+        """
         address = self.address(destination)
-        if address != destination or address in self.static.exact or self.is_here(address) or self.strangers:
+        if address != destination or self.is_here(address) or self.strangers:
             return True
         sender = self.neighbours.get(came)
         group = sender.group if sender is not None else ""
-        gateways = self.table.gateways(address).keys() - self.parents.keys()
-        return any(self.neighbours[name].group != group for name in gateways if name in self.neighbours)
+        ways = set(self.static.exact.get(address, ())) or set(self.table.gateways(address))
+        if not ways - self.parents.keys() and self._added(address):
+            ways = set(self._default(address))
+        ways -= self.parents.keys()
+        return any(self.neighbours[name].group != group for name in ways if name in self.neighbours)
 
     def _through_mesh(self, destination: Destination, routes: Iterable[Route]) -> frozenset[str] | None:
         """The same where several lines lead to one place: of each mesh below, the node that the destination

@@ -104,6 +104,10 @@ class Policy:
         """Does anybody above want what waits in a queue that was made here? None: that is not known."""
         return None
 
+    def is_unsettled(self, destination: Destination) -> bool:
+        """May it soon be known here that somebody reads a queue that seems to be read nowhere?"""
+        return False
+
     # --- it has happened
 
     def bundle_arrived(self, neighbour: Neighbour, destination: Destination, stored: StoredBundle) -> None:
@@ -126,6 +130,9 @@ class Policy:
 
     def doomed(self, queue: Queue) -> None:
         """Nobody will ever take what waits in a queue: it is about to be dead."""
+
+    def static_routes_changed(self) -> None:
+        """The routes that an operator has set are others, or lead over other lines."""
 
     def routed(self, destination: Destination, gateway: str, messages: int) -> None:
         """So many messages were chosen to go through a gateway, or were given to a consumer here."""
@@ -243,6 +250,7 @@ class Policies:
         self.may_go_back_up: tuple[Callable[[Destination], bool], ...] = ()
         self.named: tuple[Callable[[Destination], Destination | None], ...] = ()
         self.is_wanted: tuple[Callable[[Destination], bool | None], ...] = ()
+        self.is_unsettled: tuple[Callable[[Destination], bool], ...] = ()
         self.bundle_arrived: tuple[Callable[[Neighbour, Destination, StoredBundle], None], ...] = ()
         self.refused: tuple[Callable[[Neighbour, Destination, str], None], ...] = ()
         self.kept_refused: tuple[Callable[[Neighbour, QueueEntry], None], ...] = ()
@@ -250,6 +258,7 @@ class Policies:
         self.is_unknown: tuple[Callable[[Queue], None], ...] = ()
         self.is_kept: tuple[Callable[[Queue], None], ...] = ()
         self.doomed: tuple[Callable[[Queue], None], ...] = ()
+        self.static_routes_changed: tuple[Callable[[], None], ...] = ()
         self.routed: tuple[Callable[[Destination, str, int], None], ...] = ()
         self.sent: tuple[Callable[[Neighbour, Header, bytes], None], ...] = ()
         self.acknowledged: tuple[Callable[[QueueEntry, int], None], ...] = ()

@@ -3,10 +3,14 @@
 HQ, two regions, a store in each, as processes; some are killed, and some are of the version before.
 """
 
+import asyncio
+
 import pytest
+from commands import told as done
 from harness import Network, child_state, receiving, until_count
 
 from broker.cli.demo.processes import Status
+from sapwood import NobodyServes, Rpc
 
 TOPIC = "topic:prices/tea"
 QUEUE = "queue:orders"
@@ -156,3 +160,63 @@ async def test_a_reader_that_comes_while_the_line_is_cut_has_all_that_was_kept(n
         await network.line("north").restore()
         await until_count(got, 2)
         assert sorted(delivery.payload for delivery in got) == [b"1", b"2"]
+
+
+async def test_a_caller_hears_that_nobody_serves_a_created_queue_and_its_messages_stay(
+    network: Network,
+) -> None:
+    await grown(network)
+    await write(network, b"1", b"2")
+    async with network.client("york") as client, Rpc(client) as rpc:
+        for _ in range(2):
+            with pytest.raises(NobodyServes, match="says node 'york'"):
+                await rpc.call("orders", "work", timeout=None)
+    await until_kept(network, "york", 2)
+    assert [crossed(await network.status(name)) for name in ("north", "hq")] == [0, 0]
+    assert await network.collect("bath", QUEUE, 2) == [b"1", b"2"]
+
+
+@pytest.mark.parametrize("at", ["north", "hq"])
+async def test_a_route_that_is_set_above_takes_what_is_kept_below(network: Network, at: str) -> None:
+    await grown(network)
+    await write(network, b"1")
+    await network.until("york", lambda status: kept(status) == 1, "keeping one")
+    await done(network, "hq", "route", "add", "dumpster", "lost")
+    async with network.client("bath") as client, receiving(client, "queue:parcels") as got:
+        await done(network, "hq", "route", "add", "alias", "orders", "parcels@bath", "--node", at)
+        await until_count(got, 1)
+        await write(network, b"2")
+        await until_count(got, 2)
+        assert [delivery.payload for delivery in got] == [b"1", b"2"]
+    assert kept(await network.status("york")) == 0
+
+
+async def test_a_default_that_is_set_at_hq_takes_what_is_kept_below(network: Network) -> None:
+    await grown(network)
+    async with network.client("south") as client:
+        await client.create("orders")
+    await write(network, b"1")
+    await until_kept(network, "york", 1)
+    await done(network, "hq", "route", "add", "default", "south")
+    await until_kept(network, "south", 1)
+    assert kept(await network.status("york")) == 0
+
+
+async def test_of_what_is_not_persistent_nothing_crosses_once_nobody_is_known_to_read_it(
+    network: Network,
+) -> None:
+    await grown(network)
+    async with network.client("york") as client:
+        await client.create("orders")
+        deadline = asyncio.get_running_loop().time() + 60
+        while (await network.status("york"))["counters"]["volatile_dropped"] == 0:
+            await client.send(QUEUE, b"x", persistent=False)
+            assert asyncio.get_running_loop().time() < deadline
+            await asyncio.sleep(0.05)
+        before = crossed(await network.status("north"))
+        for _ in range(20):
+            await client.send(QUEUE, b"x", persistent=False)
+        await network.until(
+            "york", lambda status: status["counters"]["volatile_dropped"] >= 21, "dropping what nobody reads"
+        )
+        assert crossed(await network.status("north")) == before

@@ -152,11 +152,14 @@ class LocalQueues:
         self._note(row.name, row.maker)
 
     def deletable(self, session: Session, name: str) -> str:
-        """Whoever may read a queue may delete it with all in it; a transient one its own session alone."""
+        """Whoever has made a queue, or may read it, may delete it with all in it; a transient one its own
+        session alone.
+        """
         name = self.local_name(name)
         if self.existing(name).owner not in ("", session.token):
             raise SwitchError(f"REFUSED: the queue {name!r} is another session's")
-        if name not in session.transient:
+        maker = self._makers.get(name)
+        if name not in session.transient and not (maker and maker == space_of(session.token)):
             session.rights.check_consume(destinations.queue(name))
         return name
 

@@ -1,9 +1,11 @@
 """Telling a sender at once that nobody serves a queue, where it asked for that (`Flag.TELL`).
 
 Law: only who is certain says so. The root knows all routes; any node knows who reads a queue that is
-directed to it or at home on it. All others pass the message on, or let it wait. A route counts even when it
-is dormant or recovering, and for `linger` seconds after its consumer has gone: a service that restarts is not
-nobody. The node that had the consumer waits for that before it withdraws the route, and nobody waits again.
+directed to it or at home on it; and one where a queue was made knows it once those above have told that
+nobody reads it, which they do when they are certain themselves. All others pass the message on, or let it
+wait. A route counts even when it is dormant or recovering, and for `linger` seconds after its consumer has
+gone: a service that restarts is not nobody. The node that had the consumer waits for that before it withdraws
+the route, and nobody waits again.
 The root is not certain while a child sends its routes anew, nor after a start until all children it knew
 have been here (`reattach_time` at most). Then the message waits, and is looked at again once a second.
 
@@ -100,6 +102,13 @@ class MandatoryNotices(Policy):
         if self._is_nobodys(queue) and self._is_certain(queue) and self.answer_waiting(queue):
             self.watched.pop(queue.name, None)
 
+    def is_kept(self, queue: Queue) -> None:
+        if queue.asking:
+            self.watched[queue.name] = None
+
+    def is_unsettled(self, destination: Destination) -> bool:
+        return not self._is_certain(self._lookup.queue_of(destination))
+
     def doomed(self, queue: Queue) -> None:
         self.answer_waiting(queue)
 
@@ -142,7 +151,9 @@ class MandatoryNotices(Policy):
     def _decides(self, queue: Queue) -> bool:
         """Would a message wait in this queue here, and nowhere else?"""
         named = queue.destination is None or not is_incarnation(queue.destination.node)
-        return self._stays_here(queue) or (named and not self._context.role.has_parent)
+        if self._stays_here(queue) or (named and not self._context.role.has_parent):
+            return True
+        return named and self._lookup.is_unread(queue)
 
     def _is_nobodys(self, queue: Queue) -> bool:
         """Is there no consumer, and no route to one, not even a dormant or recovering one?"""

@@ -75,6 +75,7 @@ class Demand(Policy):
         self._one_more = False
         self._look_at = context.clock.now + _LOOK_EVERY
         self._had_strangers = False
+        self._unsettled: dict[str, None] = {}
         context.table.watch(self._route_changed)
 
     def __repr__(self) -> str:
@@ -150,7 +151,13 @@ class Demand(Policy):
         if child.permit.why_not_send(destination):
             return True
         if is_queue(name):
-            return self._lookup.is_read_off(destination, child.name) or self._upward.is_wanted(name)
+            if self._lookup.is_read_off(destination, child.name):
+                return True
+            wanted = self._upward.is_wanted(name)
+            if wanted is False and any(is_new(destination) for is_new in self._context.policies.is_unsettled):
+                self._unsettled[name] = None
+                return None
+            return wanted
         return self._topics.is_wanted_off(destination, child.name)
 
     # --- what the parents answer
@@ -206,6 +213,9 @@ class Demand(Policy):
 
     def is_wanted(self, destination: Destination) -> bool | None:
         return self._upward.is_wanted(key_of(destination))
+
+    def static_routes_changed(self) -> None:
+        self.changed[_ALL] = None
 
     def is_kept(self, queue: Queue) -> None:
         if queue.destination is not None:
@@ -326,6 +336,9 @@ class Demand(Policy):
     def second_passed(self) -> None:
         """Topics that nobody has published for long are asked for no more."""
         now = self._context.clock.now
+        for name in list(islice(self._unsettled, PART)):
+            del self._unsettled[name]
+            self.changed[name] = None
         if self._had_strangers != bool(self._lookup.strangers):
             self._had_strangers = not self._had_strangers
             self.changed[_ALL] = None

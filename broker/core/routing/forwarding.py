@@ -80,7 +80,7 @@ class Forwarder:
     def send_volatile_to_one(self, stored: StoredBundle, queue: Queue, came: str) -> None:
         """To the first that takes it, of those that may."""
         targets = self._lookup.targets(queue, waits=False)
-        if not targets:
+        if not targets or (queue.created and not self._lookup.targets(queue)):
             self._lookup.look_for(queue)
         for name in sorted(targets):
             if name != came and self.send_volatile(self._neighbours[name], stored):

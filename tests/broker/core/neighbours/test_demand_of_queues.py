@@ -231,3 +231,88 @@ def test_in_a_mesh_readers_beside_count_too(meshes: Forest, at: str, made: str) 
     meshes.settle(2.0)
     assert found.payloads == [b"1"]
     assert where(meshes) == {}
+
+
+def test_one_that_asks_to_be_told_takes_no_other_with_it(tree: Forest) -> None:
+    answers = tree.consumer("york", "queue:answers", name="answers")
+    tree.settle(1.0)
+    write(tree, "york", b"1", b"2")
+    write(tree, "york", b"3", tell=True, reply_to="queue:answers@york")
+    write(tree, "york", b"4")
+    tree.settle(5.0)
+    assert len(answers.payloads) == 1
+    assert where(tree) == {"york": 3}
+    assert reader(tree, "bath").payloads == [b"1", b"2", b"4"]
+
+
+def test_nobody_is_told_before_the_root_has_heard_of_all_that_it_knew(forest: Forest) -> None:
+    planted(forest, reattach_time=60.0)
+    found = reader(forest, "bath")
+    answers = forest.consumer("york", "queue:answers", name="answers")
+    forest["south"].stop()
+    forest["hq"].crash()
+    forest["hq"].boot()
+    found.disconnect()
+    forest.heal(5.0)
+    forest["south"].stop()
+    forest["hq"].crash()
+    forest["hq"].boot()
+    forest.cut_off.append({"south", "hq"})
+    forest.heal(5.0)
+    write(forest, "york", b"1", tell=True, reply_to="queue:answers@york")
+    forest.settle(20.0)
+    assert answers.payloads == []
+    assert where(forest) == {"york": 1}
+    forest.cut_off.clear()
+    forest.heal(5.0)
+    assert len(answers.payloads) == 1
+    assert where(forest) == {}
+
+
+def test_what_is_not_persistent_asks_who_reads_it_and_is_dropped_here_once_nobody_does(tree: Forest) -> None:
+    write(tree, "york", b"1", persistent=False)
+    tree.settle(1.0)
+    came = tree["hq"].core.counters["in"]
+    for number in range(5):
+        write(tree, "york", b"%d" % number, persistent=False)
+    assert tree["york"].core.demand.counters["asked_out"] == 1
+    assert tree["hq"].core.counters["in"] == came
+    assert tree["york"].core.counters["volatile_dropped"] == 5
+    found = reader(tree, "bath")
+    write(tree, "york", b"again", persistent=False)
+    assert found.payloads == [b"again"]
+
+
+@pytest.mark.parametrize("at", ["york", "north", "hq"])
+def test_an_alias_that_is_set_on_the_way_takes_what_is_kept_below(tree: Forest, at: str) -> None:
+    found = tree.consumer("bath", "queue:parcels", name="reader")
+    tree.settle(1.0)
+    write(tree, "york", b"1")
+    tree[at].core.static_routing.add("alias", "orders", "parcels@bath")
+    tree.settle(1.0)
+    assert found.payloads == [b"1"]
+    tree[at].core.static_routing.remove("alias", "orders", "parcels@bath")
+    tree.settle(1.0)
+    write(tree, "york", b"2")
+    assert where(tree) == {"york": 1}
+
+
+@pytest.mark.parametrize("kind", ["exact", "default"])
+def test_a_way_that_is_set_at_the_root_takes_what_is_kept_below(tree: Forest, kind: str) -> None:
+    write(tree, "south", b"0")
+    write(tree, "york", b"1")
+    named = "" if kind == "default" else "orders"
+    tree["hq"].core.static_routing.add(kind, named, "south")
+    tree.settle(1.0)
+    assert where(tree) == {"south": 2}
+    tree["hq"].core.static_routing.remove(kind, named, "south")
+    tree.settle(1.0)
+    write(tree, "york", b"2")
+    assert where(tree) == {"south": 2, "york": 1}
+
+
+def test_a_dumpster_takes_nothing_that_is_kept_where_its_queue_was_made(tree: Forest) -> None:
+    write(tree, "york", b"1")
+    tree["hq"].core.static_routing.add("dumpster", "", "lost")
+    write(tree, "york", b"2")
+    assert where(tree) == {"york": 2}

@@ -53,11 +53,28 @@ def test_an_account_without_patterns_has_what_is_below_its_name(hq: Site) -> Non
 def test_who_may_only_send_to_a_queue_cannot_delete_it_with_what_others_sent(hq: Site) -> None:
     till = line(hq, account("till", send=("queue:orders",)))
     office = line(hq, account("office", consume=("queue:orders",)))
+    hq.core.switch.create(office, "orders")
     hq.core.switch.create(till, "orders")
     with pytest.raises(SwitchError, match="PERMIT"):
         hq.core.switch.destroy(till, "orders")
     assert hq.core.switch.local_queues.has("orders")
     hq.core.switch.destroy(office, "orders")
+    assert not hq.core.switch.local_queues.has("orders")
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_whoever_made_a_queue_may_delete_it(hq: Site, restarted: bool) -> None:
+    till = line(hq, account("till", send=("queue:orders",)))
+    hq.core.switch.create(till, "orders")
+    if restarted:
+        hq.run()
+        hq.crash()
+        hq.boot()
+        till = line(hq, account("till", send=("queue:orders",)))
+    other = line(hq, account("other", send=("queue:orders",)))
+    with pytest.raises(SwitchError, match="PERMIT"):
+        hq.core.switch.destroy(other, "orders")
+    hq.core.switch.destroy(till, "orders")
     assert not hq.core.switch.local_queues.has("orders")
 
 
