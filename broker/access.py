@@ -105,7 +105,7 @@ class Access:
         self.grants.tell(self._host.core)
         self.entrance.configure(policy)
         self.operators.become(operators)
-        self.forwards.configure(site.forwards)
+        self.forwards.configure(site.forwards, site.folders)
         away = self._turn_away()
         self._host.wake()
         self.grants.warn(_log)
@@ -132,6 +132,7 @@ class Access:
             children_secrets=read.children_secrets,
             permits=read.permits,
             forwards=read.forwards,
+            folders=read.folders,
             operators=read.operators,
             accounts=read.accounts,
             account_passwords=read.account_passwords,

@@ -111,7 +111,7 @@ class Node:
             self.naming = Naming(driver, loaded.rows(MetaRow), drawn=self._drawn_name)
             registry = registry_of(site, loaded, driver.committer.commit, driver.now)
             self._sharing = sharing_of(driver, registry, loaded.meta)
-            forwards = Forwards(driver, driver.wires, site.forwards)
+            forwards = Forwards(driver, driver.wires, site)
             access = Access(driver, site, secrets, grants, policy, registry, forwards, self._read)
             self._surround(access, chronicle, room)
             await self._listen()
@@ -287,6 +287,7 @@ class Node:
         _log.info("= node %s has stopped", self.site.name)
         report.chronicle.close()
         self.running.trail.close()
+        self.running.access.forwards.close()
         driver.store.close()
         driver.stopped.set()
 

@@ -2,6 +2,8 @@
 
 One line of JSON for each, in `trail/changes.ndjson` of the node's data folder, and in the node's log. A line
 is written before the answer goes out, and stays when the node is killed; `_FILES` older files are kept.
+Channels that were opened and files that were copied have `channels.ndjson` beside it: they are many, and
+displace no change.
 
 Law: a disk that takes nothing stops no operator.
 """
@@ -46,10 +48,10 @@ _read: Final = msgspec.json.Decoder(ChangeRecord).decode
 
 
 class ChangeTrail:
-    """Of one node. `folder`: made with the first change."""
+    """Of one node. `folder`: made with the first change. `name`: of its files."""
 
-    def __init__(self, folder: Path) -> None:
-        self._file = folder / "changes.ndjson"
+    def __init__(self, folder: Path, name: str = "changes") -> None:
+        self._file = folder / f"{name}.ndjson"
         self._handler: _Rotating | None = None
         self._next = 1
 

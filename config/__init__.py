@@ -6,8 +6,8 @@
 | `application_rules` | applications and their accounts that cannot be |
 | `behaviour` | the sections of a site's file that most sites leave alone: how a node behaves |
 | `build` | from a document to the model: every key and value is checked, and every mistake is kept |
-| `channel_rules` | forwards that cannot be |
-| `channels` | the section of a site's file that names what others may reach here through channels |
+| `channel_rules` | forwards and folders that cannot be |
+| `channels` | the sections of a site's file that name what others may reach here through channels |
 | `children` | the sections that say who may be a child, and what children may do |
 | `contradictions` | what rules find: a combination that cannot be, each value being right by itself |
 | `convert` | other brokers' bridges, read into a site's configuration; what has no counterpart is said |

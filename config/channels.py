@@ -1,12 +1,13 @@
-"""The section of a site's file that names what others may reach here through channels, and its kinds."""
+"""The sections of a site's file that name what others may reach here through channels, and their kinds."""
 
 from ipaddress import IPv6Address
+from pathlib import Path
 from typing import Final
 
 from config.fields import section, value, values
 from config.kinds import Fault, Text, shown
 from config.uris import HOST_PATTERN
-from config.values import NAME
+from config.values import BYTES, GIB, NAME, PATH
 
 CHANNELS: Final = Text(
     "NAME@NODE, in which '*' is any text, and {name} as the node the child, such as till-web@shop-*; or"
@@ -53,3 +54,29 @@ class Forward:
         default=(),
         example=("hq", "region-*"),
     )
+
+
+@section
+class Folder:
+    """A folder whose files others may fetch or bring through the tree."""
+
+    name: str = value(
+        NAME, "the name by which others ask for it; `sapwood copy` asks for files", example="files"
+    )
+    path: Path = value(PATH, "the folder; nothing outside of it is reached", example="/var/lib/till/files")
+    read: tuple[str, ...] = values(
+        NODE_PATTERN,
+        "nodes from which files may be fetched; each parent on the way permits it too, by `opens` and "
+        "`serves`",
+        item="node",
+        default=(),
+        example=("hq", "region-*"),
+    )
+    write: tuple[str, ...] = values(
+        NODE_PATTERN,
+        "nodes from which files may be brought, and replaced",
+        item="node",
+        default=(),
+        example=("hq",),
+    )
+    max_file: int = value(BYTES, "largest file that may be brought", default=GIB)

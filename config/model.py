@@ -26,7 +26,7 @@ from config.behaviour import (
     Spool,
     Trace,
 )
-from config.channels import Forward
+from config.channels import Folder, Forward
 from config.children import Child, Permits
 from config.enrolment import Enrolment
 from config.fields import part, parts, section, value, values
@@ -62,6 +62,7 @@ __all__ = [
     "Delivery",
     "DestinationPolicy",
     "Enrolment",
+    "Folder",
     "Forward",
     "Http",
     "Limits",
@@ -351,6 +352,12 @@ class Site:
         Forward,
         "the TCP services of this site that others may reach through channels; without any, none",
         item="forward",
+        default=(),
+    )
+    folders: tuple[Folder, ...] = parts(
+        Folder,
+        "the folders of this site whose files others may copy through channels; without any, none",
+        item="folder",
         default=(),
     )
     advisories: Advisories = part("what is said about consumers", default=Advisories())

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import Any, assert_never
 
 from config.application_rules import applications
-from config.channel_rules import forwards
+from config.channel_rules import folders, forwards
 from config.contradictions import Contradiction, needless_path
 from config.errors import ConfigurationError, Problem
 from config.fields import YAML, Part, Parts, Path, Scalar, Spelling, Values, settings
@@ -38,6 +38,7 @@ def contradictions(site: Site, spelling: Spelling) -> list[Contradiction]:
         _name,
         permits,
         forwards,
+        folders,
         applications,
         mesh,
         _secrets,

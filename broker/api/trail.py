@@ -5,7 +5,7 @@ from typing import Any
 
 from broker.advisory_log import iso_time
 from broker.api.context import RunningNode
-from broker.api.operation import AT, AWAY, PAGE, Answer, PlainCommand, operation
+from broker.api.operation import AT, AWAY, PAGE, Answer, Parameter, PlainCommand, operation
 from broker.api.pages import Cut, cursor, number_in
 
 
@@ -38,13 +38,18 @@ class Changes(Answer):
     "/api/trail",
     "The trail of changes: who changed what by these operations, the latest first.",
     "node",
-    (AT, *PAGE),
+    (
+        AT,
+        Parameter("channels", "Who opened channels and copied files instead.", "boolean", default=False),
+        *PAGE,
+    ),
     remote="trail",
     errors=AWAY,
     commands=(PlainCommand("trail", "Show who changed what at a node.", ("changes",)),),
 )
-def changes(node: RunningNode, cut: Cut) -> Changes:
-    found = list(islice(node.trail.latest(number_in(cut.after)), cut.limit + 1))
+def changes(node: RunningNode, channels: bool, cut: Cut) -> Changes:
+    trail = node.access.forwards.trail if channels else node.trail
+    found = list(islice(trail.latest(number_in(cut.after)), cut.limit + 1))
     page, more = found[: cut.limit], len(found) > cut.limit
     return Changes(
         node=node.name,

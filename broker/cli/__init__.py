@@ -11,10 +11,12 @@ configuration.
 | `acl` | `sapwood config acl` |
 | `administer` | the names, options and help of the commands that look at a node and administrate it |
 | `app` | the names, options and help of all commands |
+| `channel_door` | channels of a command, through the node that it asks |
 | `check` | `sapwood node check`: everything that would keep a node from running here, found before it runs |
 | `check_neighbours` | what `sapwood node check` says of the nodes that this one dials: its parent |
 | `completion` | `sapwood completion`: what a shell evaluates, and answers to what it asks then |
 | `configuration` | `sapwood config fleet` and `config schema`: a whole chain's files from one table |
+| `copy` | `sapwood copy`: a file to a folder of another node, or from one |
 | `demo` | the demo: a small chain of real node processes, with real damage, counted at the receivers |
 | `enrol` | `sapwood invite` and `sapwood join`: what is asked, and what people are told |
 | `enrol_commands` | the names, options and help of the commands by which children are invited and join |

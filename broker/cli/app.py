@@ -327,6 +327,28 @@ def forward(
 
 @app.command()
 @asks_a_node
+def copy(
+    source: Annotated[str, typer.Argument(metavar="FROM", help="A file here, or NODE:FILE.")],
+    target: Annotated[
+        str, typer.Argument(metavar="TO", help="NODE: or NODE:FILE, or a folder or file here.")
+    ],
+    folder: Annotated[
+        str, typer.Option("--folder", help="Which of the folders that the node's file names.")
+    ] = "files",
+    wait: Annotated[
+        float, typer.Option("--wait", min=0, help="Seconds to go on trying when the line has broken.")
+    ] = 60.0,
+    *,
+    asked: OperatorOptions,
+) -> None:
+    """Copy a file to another site, or from it. The node there names the folder; what broke off goes on."""
+    from broker.cli.copy import copy as run_copy
+
+    run_copy(asked.api, source, target, folder, wait, as_json=asked.json)
+
+
+@app.command()
+@asks_a_node
 def trace(
     message: Annotated[str, typer.Argument(metavar="MESSAGE-ID", help="As receive --json prints it.")] = "",
     task: Annotated[str, typer.Option("--task", help="All messages of a task instead.")] = "",

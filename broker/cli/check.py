@@ -115,6 +115,20 @@ def _space(site: Site, folder: Path) -> SiteFinding:
     return SiteFinding("disk", "ok", text)
 
 
+def check_folders(site: Site) -> Iterator[SiteFinding]:
+    """Folders whose files others may copy."""
+    for folder in site.folders:
+        needed = os.R_OK * bool(folder.read) | os.W_OK * bool(folder.write) | os.X_OK
+        if not folder.path.is_dir():
+            yield SiteFinding("folders", "failed", f"{folder.path} ({folder.name}) is not there: make it")
+        elif not os.access(folder.path, needed):
+            deed = "written" if os.access(folder.path, os.R_OK | os.X_OK) else "read"
+            text = f"{folder.path} ({folder.name}) cannot be {deed} by user id {os.getuid()}"
+            yield SiteFinding("folders", "failed", text)
+        else:
+            yield SiteFinding("folders", "ok", f"{folder.path} ({folder.name})")
+
+
 def check_advisory_log(site: Site) -> Iterator[SiteFinding]:
     """Where the advisory log is to be written; a node runs without it, so warnings only."""
     if not site.advisory_log.enabled:
@@ -417,6 +431,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     check_tls,
     check_secrets,
     check_permits,
+    check_folders,
     check_applications,
     check_certificate,
     check_site_broker,

@@ -6,7 +6,7 @@ from typer.core import TyperGroup
 
 SECTIONS: Final = {
     "To begin": ("demo", "node", "config", "account", "operator", "invite", "join", "completion"),
-    "Applications": ("send", "receive", "subscription", "forward", "idl"),
+    "Applications": ("send", "receive", "subscription", "forward", "copy", "idl"),
     "What a node does": (
         "status",
         "top",

@@ -3,7 +3,9 @@
 | module | what it is |
 |---|---|
 | `channel_log` | what the log says of channels |
-| `forwards` | the services that the site's file names, and who may reach them |
+| `copying` | how a file is copied through a channel, at either end |
+| `folders` | files that are copied: plain ones within a folder, each of which appears whole |
+| `forwards` | the services and folders that the site's file names, and who may reach them |
 | `local_end` | the end of a channel at this node: bytes between a pipe and the core, within bounds |
 | `pipes` | pipes: bytes in both directions, each of which ends by itself; a TCP connection is one |
 | `websocket_pipe` | a WebSocket as a pipe |

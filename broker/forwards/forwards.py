@@ -1,51 +1,80 @@
-"""The TCP services that the site's file names, by which others reach them through channels.
+"""The TCP services and folders that the site's file names, by which others reach them through channels.
 
-Law: closed by default. A service that the file does not name is not there; one that it names is there for the
-nodes of its `permit`, and for no others. A file that is read again counts at once, for open channels too.
+Law: closed by default. One that the file does not name is not there; one that it names is there for the
+nodes that it permits, and for no others. A file that is read again counts at once, for open channels too.
 """
 
 import asyncio
+import socket
+from collections import Counter
 from collections.abc import Iterable
+from concurrent.futures import Executor
 from typing import Final
 
 from broker.core.neighbours.channels import REFUSED, UNREACHABLE, Channel, Side
+from broker.entrance.operators import Asker
 from broker.forwards.channel_log import ChannelLog
+from broker.forwards.copying import FileService, Put
 from broker.forwards.local_end import LocalEnd, LocalEnds
 from broker.forwards.pipes import TcpPipe, dialled
 from broker.host import Host
 from broker.link_driver import LinkDriver
-from config.channels import Forward
+from broker.threads import Threads
+from broker.trail import ChangeTrail
+from config.channels import Folder, Forward
+from config.model import Site
 from treeconnector.permit_patterns import ANY, glob
 
 CONNECT: Final = 10.0
 OPENING: Final = 30.0
 """Seconds until a service has answered, and until a channel is open."""
+MOST_COPIES: Final = 64
+"""Files that are copied at a time; one neighbour alone has half of them."""
+_THREADS: Final = 2
+_COUNTERS: Final = ("files_fetched", "files_brought", "file_copies_failed")
 
 
 class Forwards:
-    """Of one node: what it offers, and the ends of channels at it."""
+    """Of one node: what it offers, and the ends of channels at it. `trail`: who opened them, and copied."""
 
-    def __init__(self, host: Host, wires: LinkDriver, offered: Iterable[Forward]) -> None:
+    def __init__(self, host: Host, wires: LinkDriver, site: Site) -> None:
         self._host = host
         self.ends = LocalEnds(host, wires)
-        self._offered: dict[str, Forward] = {}
+        self.trail = ChangeTrail(site.data_directory / "trail", "channels")
+        self._reserve = site.limits.disk_reserve
+        self._offered: dict[str, Forward | Folder] = {}
         self._me = host.core.identity.name
-        self.configure(offered)
-        host.core.channels.configure(self._serve, ChannelLog())
+        self._log = ChannelLog()
+        self._copies: Counter[str] = Counter()
+        self._threads: Threads | None = None
+        for name in _COUNTERS:
+            host.core.counters.setdefault(name, 0)
+        self.configure(site.forwards, site.folders)
+        host.core.channels.configure(self._serve, self._log)
 
     def __repr__(self) -> str:
         return f"<Forwards of {self._me}: {', '.join(self._offered) or 'none'}>"
 
-    def configure(self, offered: Iterable[Forward]) -> None:
+    def close(self) -> None:
+        self.trail.close()
+        if self._threads is not None:
+            self._threads.shutdown()
+
+    def configure(self, forwards: Iterable[Forward], folders: Iterable[Folder] = ()) -> None:
         """The site's file was read again. Channels to what it offers no more, or elsewhere, end."""
-        before, self._offered = self._offered, {each.name: each for each in offered}
+        before, self._offered = self._offered, {}
+        for forward in forwards:
+            self._offered[forward.name] = forward
+        for folder in folders:
+            self._offered[folder.name] = folder
+            self._threads = self._threads or Threads("sapwood-files", _THREADS)
         for end in list(self.ends.open):
             channel = end.channel
             if channel is None or channel.far is not end:
                 continue
             was, now = before.get(channel.name), self._offered.get(channel.name)
             why = self._why_not(channel)
-            if why or (was and now and was.to != now.to):
+            if why or (was and now and _place(was) != _place(now)):
                 end.end(REFUSED, why or f"{channel.name} is elsewhere now: open it again")
 
     @property
@@ -67,10 +96,11 @@ class Forwards:
     # --- what is asked for by others
 
     def _why_not(self, channel: Channel) -> str:
-        forward = self._offered.get(channel.name)
-        if forward is None:
+        offered = self._offered.get(channel.name)
+        if offered is None:
             return f"PERMIT: {self._me} offers nothing as {channel.name}"
-        if not any(_matches(pattern, channel.origin) for pattern in forward.permit):
+        permit = offered.permit if isinstance(offered, Forward) else (*offered.read, *offered.write)
+        if not any(_matches(pattern, channel.origin) for pattern in permit):
             return f"PERMIT: {self._me} does not offer {channel.name} to {channel.origin}"
         return ""
 
@@ -78,10 +108,16 @@ class Forwards:
         asker = "" if isinstance(channel.near, LocalEnd) else channel.near.via
         if why := self._why_not(channel) or self.ends.why_none(asker):
             return why
-        forward = self._offered[channel.name]
-        end = LocalEnd(self.ends, forward.to, asker)
+        offered = self._offered[channel.name]
+        if isinstance(offered, Folder) and self._copies[asker] >= MOST_COPIES - self._copies.total():
+            return f"{self._me} copies {self._copies.total()} files: none more now"
+        end = LocalEnd(self.ends, _place(offered), asker)
         end.channel = channel
-        end.dialling = self._host.spawn(self._connect(end, forward))
+        if isinstance(offered, Forward):
+            end.dialling = self._host.spawn(self._connect(end, offered))
+        elif self._threads is not None:
+            self._copies[asker] += 1
+            self._host.spawn(self._copy(end, channel, offered, self._threads))
         return end
 
     async def _connect(self, end: LocalEnd, forward: Forward) -> None:
@@ -92,6 +128,44 @@ class Forwards:
             return
         self.ends.tell(self.ends.channels.opened, end)
         await end.run(found)
+
+    async def _copy(self, end: LocalEnd, channel: Channel, folder: Folder, threads: Executor) -> None:
+        """One file of a folder, which is a service of this node itself."""
+
+        def why_not(deed: str) -> str:
+            permit = folder.read if deed == "read" else folder.write
+            may = any(_matches(pattern, channel.origin) for pattern in permit)
+            return (
+                "" if may else f"PERMIT: {self._me} lets {channel.origin} not {deed} files of {folder.name}"
+            )
+
+        try:
+            near, far = map(TcpPipe, socket.socketpair())
+            service = FileService(folder, channel.origin, why_not, self._reserve)
+            self.ends.tell(self.ends.channels.opened, end)
+            _, why = await asyncio.gather(end.run(near), service.serve(far, threads))
+        finally:
+            self._copies -= Counter((end.asker,))
+        self._tell_of(service, channel, why)
+
+    def _tell_of(self, service: FileService, channel: Channel, why: str) -> None:
+        """The trail keeps each file that was copied; some of those that failed are in the log."""
+        counters, asked = self._host.core.counters, service.asked
+        path = asked.path if asked is not None else ""
+        if why:
+            counters["file_copies_failed"] += 1
+            channel.why = f"{path}: {why}" if path else why
+            self._log("broken", channel)
+            return
+        deed = "brought" if isinstance(asked, Put) else "fetched"
+        counters[f"files_{deed}"] += 1
+        said = {"folder": channel.name, "path": path, "size": service.size, "channel": channel.number.hex()}
+        self.trail.add(Asker(channel.origin, "operator"), channel.near.via, f"file {deed}", said)
+
+
+def _place(offered: Forward | Folder) -> str:
+    """Where it is, for people too."""
+    return offered.to if isinstance(offered, Forward) else str(offered.path)
 
 
 async def _dialled(to: str) -> TcpPipe | str:

@@ -52,15 +52,15 @@ class Pipe(Protocol):
 
 
 class TcpPipe:
-    """A TCP connection. Nothing is read before it is asked for: it waits in the system's buffers.
-
-    A dead peer is noticed, though nothing is said.
+    """A TCP connection, or one within this machine. Nothing is read before it is asked for: it waits in the
+    system's buffers. A dead peer is noticed, though nothing is said.
     """
 
     def __init__(self, line: socket.socket) -> None:
         line.setblocking(False)
-        line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        probe(line)
+        if line.family != socket.AF_UNIX:
+            line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            probe(line)
         self._line = line
         self._loop = asyncio.get_running_loop()
 

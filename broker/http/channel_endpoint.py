@@ -10,9 +10,10 @@ from aiohttp import web
 
 from broker.core.errors import TOO_MANY
 from broker.forwards.forwards import OPENING
+from broker.forwards.local_end import LocalEnd
 from broker.forwards.pipes import reset
 from broker.forwards.websocket_pipe import MAX_MESSAGE, OPEN, WebSocketPipe
-from broker.http.guard import address, from_a_web_page
+from broker.http.guard import address, asker, from_a_web_page
 from broker.http.link_endpoint import Endpoint, Guests, not_upgraded, parting
 from broker.http.ports import NodePort
 from broker.http.refusals import cut_when_refused, refusal
@@ -91,5 +92,15 @@ class ChannelEndpoint(Endpoint):
         elif not await end.until_open(OPENING):
             await pipe.abort(end.why)
         else:
+            self._note(request, end)
             await pipe.say(OPEN)
             await end.run(pipe)
+
+    def _note(self, request: web.Request, end: LocalEnd) -> None:
+        """The trail keeps by whom it was opened; the channel's number is the same at all nodes of its way."""
+        number = end.channel.number.hex() if end.channel is not None else ""
+        who = asker(request, self._settings.operators)
+        said = {**request.match_info, "channel": number}
+        self._node.running.access.forwards.trail.add(
+            who, address(request), "GET /channel/{node}/{name}", said
+        )

@@ -42,6 +42,9 @@ _COUNTERS: Final = {
         "Retained messages that are gone, since there were too many.",
     ),
     "out_of_order": ("messages_out_of_order", "Messages that came after younger ones of their sender."),
+    "files_fetched": ("files_fetched", "Files of this node's folders that others have fetched, whole."),
+    "files_brought": ("files_brought", "Files that others have brought to this node's folders, whole."),
+    "file_copies_failed": ("file_copies_failed", "Files of these that were asked for and not copied whole."),
     "refused": ("bundles_refused", "Bundles of children that their permits do not allow."),
     "refused_unkept": (
         "bundles_refused_unkept",

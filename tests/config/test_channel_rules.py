@@ -1,10 +1,11 @@
 """Forwards that cannot be are refused by name, in both spellings."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from config.channels import CHANNELS, NODE_PATTERN, SERVICE, Forward
+from config.channels import CHANNELS, NODE_PATTERN, SERVICE, Folder, Forward
 from config.children import Child, Permits
 from config.errors import ConfigurationError
 from config.kinds import Fault
@@ -19,11 +20,14 @@ TILL = Forward(name="till-web", to="localhost:8080", permit=("hq", "region-*"))
 @pytest.mark.parametrize("suffix", ["xml", "yaml"])
 def test_what_is_written_is_read_back(suffix: str, tmp_path: Path) -> None:
     children = (Child(name="shop", serves=("till-web@{name}",), opens=("*@hq",)),)
-    site = Site(name="york", forwards=(TILL,), children=children, permits=Permits(serves=("nothing",)))
+    logs = Folder(name="logs", path=tmp_path / "logs", read=("hq",), write=("r-*",), max_file=4096)
+    permits = Permits(serves=("nothing",))
+    site = Site(name="york", forwards=(TILL,), folders=(logs,), children=children, permits=permits)
     file = tmp_path / f"site.{suffix}"
     file.write_text({"xml": to_xml, "yaml": to_yaml}[suffix](check(site)))
     read = load(file)
     assert (read.forwards, read.children, read.permits) == (site.forwards, site.children, site.permits)
+    assert read.folders == site.folders
 
 
 def test_a_forward_that_nobody_may_reach_is_a_mistake() -> None:
@@ -34,6 +38,25 @@ def test_a_forward_that_nobody_may_reach_is_a_mistake() -> None:
 def test_a_name_stands_once() -> None:
     with pytest.raises(ConfigurationError, match="forward 'till-web' is listed twice"):
         check(Site(name="york", forwards=(TILL, TILL)))
+
+
+FILES = Folder(name="files", path=Path("/files"), read=("hq",))
+
+
+@pytest.mark.parametrize(
+    ("folders", "says"),
+    [
+        (
+            (Folder(name="files", path=Path("/files")),),
+            "nobody may use folder 'files': name the nodes from which files may",
+        ),
+        ((FILES, FILES), "folder 'files' is listed twice"),
+        ((replace(FILES, name="till-web"),), "'till-web' is the name of a forward too"),
+    ],
+)
+def test_a_folder_that_cannot_be_is_a_mistake(folders: tuple[Folder, ...], says: str) -> None:
+    with pytest.raises(ConfigurationError, match=says):
+        check(Site(name="york", forwards=(TILL,), folders=folders))
 
 
 @pytest.mark.parametrize("service", ["localhost:22", "10.0.0.7:65535", "[::1]:80", "till-1.shop:1"])

@@ -30,6 +30,8 @@ def test_only_what_cannot_be_guessed_is_required() -> None:
         "operators.token_hash",
         "forwards.name",
         "forwards.to",
+        "folders.name",
+        "folders.path",
         "delivery.destinations.pattern",
     ]
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -11,7 +12,8 @@ from broker.forwards import forwards as module
 from broker.forwards.channel_log import AGAIN, MOST, ChannelLog
 from broker.forwards.forwards import Forwards
 from broker.forwards.local_end import LocalEnd
-from config.channels import Forward
+from config.channels import Folder, Forward
+from config.model import Site
 
 
 class Host:
@@ -22,6 +24,7 @@ class Host:
         self.name = "york"
         self.told: list[tuple[str, ...]] = []
         self.tasks: list[asyncio.Task[Any]] = []
+        self.counters: dict[str, int] = {}
 
     def now(self) -> float:
         return 0.0
@@ -64,9 +67,8 @@ def asked(name: str = "till", origin: str = "hq", via: str = "hq") -> Channel:
 
 def offering(to: str, *permit: str) -> tuple[Host, Forwards]:
     host = Host()
-    return host, Forwards(
-        cast("Any", host), cast("Any", host), [Forward(name="till", to=to, permit=permit or ("hq",))]
-    )
+    site = Site(name="york", forwards=(Forward(name="till", to=to, permit=permit or ("hq",)),))
+    return host, Forwards(cast("Any", host), cast("Any", host), site)
 
 
 @pytest.fixture
@@ -124,6 +126,24 @@ async def test_a_neighbour_that_asks_for_all_is_refused_before_the_others(
     assert not offers.ends.why_none(), "somebody here still has room"
     for task in host.tasks:
         task.cancel()
+
+
+async def test_so_many_files_are_copied_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_COPIES", 4)
+    host = Host()
+    site = Site(name="york", data=tmp_path, folders=(Folder(name="files", path=tmp_path, read=("hq",)),))
+    offers = Forwards(cast("Any", host), cast("Any", host), site)
+    found = [host.serve(asked("files", via=via)) for via in ("north", "north", "north", "south")]
+    assert [isinstance(each, str) for each in found] == [False, False, True, False]
+    assert found[2] == "york copies 2 files: none more now"
+    await settle()
+    for task in host.tasks:
+        task.cancel()
+    await asyncio.gather(*host.tasks, return_exceptions=True)
+    assert not isinstance(host.serve(asked("files", via="north")), str), "their places are free again"
+    host.tasks[-1].cancel()
+    await asyncio.gather(*host.tasks, return_exceptions=True)
+    offers.close()
 
 
 async def test_what_the_file_does_not_name_or_not_for_them_is_never_dialled(dials: list[str]) -> None:

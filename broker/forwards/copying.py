@@ -1,0 +1,289 @@
+"""How a file is copied through a channel: one end is a folder of a node, the other a person's command.
+
+A *word* is a line of JSON. The receiver says `Have`: how much is there already, and the sum of that. The
+sender answers `Comes`: the whole size, and where it begins, which is behind what is there if the sum is that
+of its own first bytes. The bytes follow, then `Sum`, that of the whole; then the receiver says `Done`.
+
+    fetch    Get, Have    ->      bring    Put            ->
+             <- Comes, bytes, Sum          <- Have
+             Done         ->               Comes, bytes, Sum ->
+                                           <- Done
+
+Law: no word has more than `MAX_WORD` bytes, nobody is waited for longer than `SILENCE`, and a file has no
+more bytes than were said before. A `CopyFault` may stand in place of any word.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import Executor
+from contextlib import asynccontextmanager, suppress
+from typing import Annotated, Any, Final, ParamSpec, TypeVar
+
+import msgspec
+
+from broker.forwards.folders import FileBusy, FileFault, FilePart, FileSource, SharedFolder
+from broker.forwards.pipes import PIECE, Pipe, PipeBroken
+from config.channels import Folder
+
+MAX_WORD: Final = 8 * 1024
+SILENCE: Final = 120.0
+_LAST_WORDS: Final = 10.0
+_LONGEST: Final = 1000
+_TRIES: Final = 20
+_AGAIN: Final = 0.1
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
+Size = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+Digest = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
+Progress = Callable[[int, int], None]
+"""Is told how many bytes are there, of how many."""
+
+
+class Get(msgspec.Struct, tag="get"):
+    path: str
+
+
+class Put(msgspec.Struct, tag="put"):
+    """`size`: of the whole file, so that it is refused before it is sent."""
+
+    path: str
+    size: Size
+
+
+class Have(msgspec.Struct, tag="have"):
+    size: Size
+    sha256: Digest
+
+
+class Comes(msgspec.Struct, tag="comes"):
+    size: Size
+    begins: Size
+
+
+class Sum(msgspec.Struct, tag="sum"):
+    sha256: Digest
+
+
+class Done(msgspec.Struct, tag="done"): ...
+
+
+class CopyFault(msgspec.Struct, tag="fault"):
+    text: str
+
+
+Word = Get | Put | Have | Comes | Sum | Done | CopyFault
+Said = TypeVar("Said", Get, Put, Have, Comes, Sum, Done)
+_write: Final = msgspec.json.Encoder().encode
+_read: Final = msgspec.json.Decoder(Word).decode
+
+
+class Talk:
+    """Words and bytes over a pipe. All raise `PipeBroken`. `executor`: of threads that wait for the disk."""
+
+    def __init__(self, pipe: Pipe, executor: Executor | None = None) -> None:
+        self._pipe = pipe
+        self._executor = executor
+        self._came = bytearray()
+
+    def __repr__(self) -> str:
+        return f"<Talk over {self._pipe!r}>"
+
+    async def say(self, word: Word) -> None:
+        await self.give(_write(word) + b"\n")
+
+    async def hear(self, kind: type[Said]) -> Said:
+        """The next word, which is of this kind. Raises `FileFault`, as the other end said or should have."""
+        found: Said = await self._hear(kind)
+        return found
+
+    async def request(self) -> Get | Put:
+        word = await self._hear((Get, Put))
+        assert isinstance(word, Get | Put)
+        return word
+
+    async def _hear(self, kind: Any) -> Any:
+        while (end := self._came.find(b"\n")) < 0:
+            if len(self._came) > MAX_WORD:
+                raise FileFault("the other end does not copy files: no end of a word")
+            self._came += await self._more()
+        line = bytes(self._came[:end])
+        del self._came[: end + 1]
+        try:
+            word = _read(line)
+        except (msgspec.DecodeError, ValueError) as error:
+            raise FileFault(f"the other end does not copy files: {str(error)[:200]}") from None
+        if isinstance(word, CopyFault):
+            raise FileFault(word.text[:_LONGEST])
+        if not isinstance(word, kind):
+            raise FileFault(f"the other end said {type(word).__name__} at the wrong time")
+        return word
+
+    async def take(self, most: int) -> bytes:
+        """Bytes that come next, 1 at least."""
+        if not self._came:
+            self._came += await self._more()
+        data = bytes(self._came[:most])
+        del self._came[:most]
+        return data
+
+    async def _more(self) -> bytes:
+        async with _patience():
+            data = await self._pipe.read(PIECE)
+        if not data:
+            raise PipeBroken("the other end has gone before all was copied")
+        return data
+
+    async def give(self, data: bytes) -> None:
+        async with _patience():
+            await self._pipe.write(data)
+
+    async def work(self, call: Callable[Given, Result], *given: Given.args, **named: Given.kwargs) -> Result:
+        """Let a thread do it, and wait for that even if cancelled: no file is closed under a thread."""
+        assert not named
+        loop = asyncio.get_running_loop()
+        future = loop.run_in_executor(self._executor, call, *given)
+        try:
+            return await asyncio.shield(future)
+        except OSError as error:
+            raise FileFault(str(error.strerror or error)) from None
+        finally:
+            if not future.done():
+                await asyncio.wait([future])
+
+    async def end(self) -> None:
+        """Nothing follows; wait a little until the other end has heard all."""
+        try:
+            with suppress(PipeBroken, TimeoutError):
+                async with asyncio.timeout(_LAST_WORDS):
+                    await self._pipe.finish()
+                    while await self._pipe.read(PIECE):
+                        pass  # sent before it knew
+        finally:
+            await self._pipe.close()
+
+
+@asynccontextmanager
+async def _patience() -> AsyncIterator[None]:
+    try:
+        async with asyncio.timeout(SILENCE):
+            yield
+    except TimeoutError:
+        raise PipeBroken(f"nothing was heard of the other end for {SILENCE:g} s") from None
+
+
+async def send(talk: Talk, source: FileSource, have: Have, progress: Progress) -> None:
+    """Send a file to whoever has a part of it. Raises `FileFault`, `PipeBroken`."""
+    begins = await talk.work(source.begin_at, have.size, have.sha256)
+    await talk.say(Comes(source.size, begins))
+    sent = begins
+    progress(sent, source.size)
+    answer = asyncio.ensure_future(talk.hear(Done))  # or why not, before all was sent
+    try:
+        while sent < source.size and not answer.done():
+            data = await talk.work(source.read, min(PIECE, source.size - sent))
+            await talk.give(data)
+            sent += len(data)
+            progress(sent, source.size)
+        if not answer.done():
+            await talk.say(Sum(source.digest))
+        await answer
+    except PipeBroken:
+        if answer.done() and not answer.cancelled() and isinstance(answer.exception(), FileFault):
+            await answer
+        raise
+    finally:
+        answer.cancel()
+        await asyncio.gather(answer, return_exceptions=True)
+
+
+async def receive(talk: Talk, part: FilePart, comes: Comes, room: int, progress: Progress) -> None:
+    """Receive a file. `room`: of the disk, which is left free. Raises `FileFault`, `PipeBroken`."""
+    if comes.begins not in (0, part.size) or comes.begins > comes.size:
+        raise FileFault(f"the other end begins at {comes.begins}: expected 0 or {part.size}")
+    await talk.work(part.keep, comes.begins)
+    progress(part.size, comes.size)
+    _check_room(part, comes.size, room)
+    while part.size < comes.size:
+        await talk.work(part.write, await talk.take(min(PIECE, comes.size - part.size)))
+        _check_room(part, comes.size, room)
+        progress(part.size, comes.size)
+    await talk.work(part.finish, (await talk.hear(Sum)).sha256)
+    await talk.say(Done())
+
+
+def _check_room(part: FilePart, size: int, room: int) -> None:
+    free = part.free() - room
+    if size - part.size > free:
+        raise FileFault(f"{size - part.size} bytes are missing, and the disk has room for {max(free, 0)}")
+
+
+class FileService:
+    """One file of a folder, for one channel. `why_not`: may its asker `read`, or `write`? '' = it may.
+    `reserve`: bytes of the disk that stay free. `asked`: the request, once it was heard. `size`: of the file.
+    """
+
+    def __init__(self, folder: Folder, origin: str, why_not: Callable[[str], str], reserve: int) -> None:
+        self._folder = folder
+        self._shared = SharedFolder(folder.path)
+        self._origin = origin
+        self._why_not = why_not
+        self._reserve = reserve
+        self.asked: Get | Put | None = None
+        self.size = 0
+
+    def __repr__(self) -> str:
+        return f"<FileService {self._folder.name} for {self._origin}>"
+
+    async def serve(self, pipe: Pipe, executor: Executor) -> str:
+        """Answer one request. Returns '' where the file was copied, else why not."""
+        talk = Talk(pipe, executor)
+        try:
+            await self._answer(talk)
+        except PipeBroken as error:
+            return str(error)
+        except FileFault as fault:
+            with suppress(PipeBroken):
+                await talk.say(CopyFault(str(fault)[:_LONGEST]))
+            return str(fault)
+        finally:
+            await talk.end()
+        return ""
+
+    async def _answer(self, talk: Talk) -> None:
+        asked = self.asked = await talk.request()
+        if why := self._why_not("read" if isinstance(asked, Get) else "write"):
+            raise FileFault(why)
+        if isinstance(asked, Get):
+            have = await talk.hear(Have)
+            source = await talk.work(self._shared.source, asked.path)
+            try:
+                await send(talk, source, have, self._moved)
+            finally:
+                source.close()
+        else:
+            await self._take(talk, asked)
+
+    async def _take(self, talk: Talk, asked: Put) -> None:
+        if asked.size > self._folder.max_file:
+            text = f"{asked.path} has {asked.size} bytes: {self._folder.name} takes files of"
+            raise FileFault(f"{text} {self._folder.max_file} at most")
+        part = await self._part(talk, asked.path)
+        try:
+            await talk.say(Have(part.size, part.digest))
+            comes = await talk.hear(Comes)
+            if comes.size != asked.size:
+                raise FileFault(f"{asked.path} has {comes.size} bytes: {asked.size} were said before")
+            await receive(talk, part, comes, self._reserve, self._moved)
+        finally:
+            part.close()
+
+    async def _part(self, talk: Talk, path: str) -> FilePart:
+        """Whoever had it before may not have heard yet that its line has broken."""
+        for _ in range(_TRIES):
+            with suppress(FileBusy):
+                return await talk.work(self._shared.part, path)
+            await asyncio.sleep(_AGAIN)
+        return await talk.work(self._shared.part, path)
+
+    def _moved(self, _: int, size: int) -> None:
+        self.size = size

@@ -1,0 +1,265 @@
+"""Files that are copied: plain ones, within a folder, each of which appears whole.
+
+Law: a path is walked from the folder's own descriptor, name by name, and no link is followed: nothing that
+anybody changes meanwhile leads out of it. Devices, pipes and sockets are not opened.
+
+Law: the bytes of a file that comes gather beside it in its *part*, `.NAME.part`, which takes its place when
+all are there and on disk. A part stays after a broken line; one writer at a time has it. Names that begin
+with a dot are for nobody, so parts are never fetched.
+"""
+
+import fcntl
+import hashlib
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+MAX_PATH: Final = 1024
+MAX_NAMES: Final = 32
+MAX_NAME: Final = 240
+"""Bytes of a path and of one name in it, which leaves room for that of its part; names in a path."""
+_PIECE: Final = 1024 * 1024
+_PLAIN: Final = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+
+
+class FileFault(Exception):
+    """A file cannot be copied; the text is for people."""
+
+
+class FileBusy(FileFault):
+    """Somebody else brings it."""
+
+
+def names_of(path: str) -> list[str]:
+    """The names of a path within a folder. Raises `FileFault`: it could lead out of it, or elsewhere."""
+    names = path.split("/")
+    if len(os.fsencode(path)) > MAX_PATH or len(names) > MAX_NAMES:
+        raise FileFault(f"a path of {len(path)} characters: expected {MAX_PATH} bytes at most")
+    for name in names:
+        if not name or name.startswith("."):
+            raise FileFault(f"{path!r}: expected names with '/' between, none of which begins with a dot")
+        if not name.isprintable() or len(os.fsencode(name)) > MAX_NAME:
+            raise FileFault(f"{path!r}: a name has {MAX_NAME} printable bytes at most")
+    return names
+
+
+class FileSource:
+    """A plain file that is read from its beginning. `size`: as it was when it was opened."""
+
+    def __init__(self, descriptor: int, name: str) -> None:
+        self._descriptor = descriptor
+        self._name = name
+        self.size = _plain(descriptor, name)
+        self._sum = hashlib.sha256()
+
+    def __repr__(self) -> str:
+        return f"<FileSource {self._name} size={self.size}>"
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+    def begin_at(self, size: int, digest: str) -> int:
+        """Where to begin, if so many bytes with this sum are there: behind them, or at the first."""
+        if 0 < size <= self.size and _summed(self._descriptor, size, self._sum) == digest:
+            return size
+        os.lseek(self._descriptor, 0, os.SEEK_SET)
+        self._sum = hashlib.sha256()
+        return 0
+
+    def read(self, most: int) -> bytes:
+        """Raises `FileFault`: it has become shorter."""
+        data = os.read(self._descriptor, most)
+        if not data:
+            raise FileFault(f"{self._name} has become shorter while it was read")
+        self._sum.update(data)
+        return data
+
+    @property
+    def digest(self) -> str:
+        """The sum of all that was read."""
+        return self._sum.hexdigest()
+
+
+class FilePart:
+    """The bytes of a file `name` that have come. `folder`: a descriptor, which is closed with it. `size`: of
+    what is there, below 0 = the part is not ours, or is no more.
+
+    Raises `FileBusy`, and `FileFault` where something else has its name.
+    """
+
+    def __init__(self, folder: int, name: str) -> None:
+        self._folder = folder
+        self._name = name
+        self._part = f".{name}.part"
+        self._sum = hashlib.sha256()
+        self._descriptor = -1
+        self.size = -1
+        try:
+            self._look(name)
+            self._look(self._part)
+            self._descriptor = os.open(
+                self._part, os.O_RDWR | os.O_CREAT | _PLAIN, 0o644, dir_fd=self._folder
+            )
+            size = _plain(self._descriptor, self._part)
+            self._lock()
+            self.size = size
+        except BaseException:
+            self.close()
+            raise
+        self.digest = _summed(self._descriptor, self.size, self._sum)
+
+    def __repr__(self) -> str:
+        return f"<FilePart {self._name} size={self.size}>"
+
+    def close(self) -> None:
+        """All that has come stays; a part in which nothing is does not."""
+        if self.size == 0:
+            self._drop()
+        for descriptor in (self._descriptor, self._folder):
+            if descriptor >= 0:
+                os.close(descriptor)
+        self._descriptor = self._folder = -1
+
+    def _drop(self) -> None:
+        os.unlink(self._part, dir_fd=self._folder)
+        self.size = -1
+
+    def _look(self, name: str) -> None:
+        """Whatever has the name is a plain file; opening other things may do something already."""
+        try:
+            found = os.stat(name, dir_fd=self._folder, follow_symlinks=False)
+        except FileNotFoundError:
+            return
+        if not stat.S_ISREG(found.st_mode):
+            raise FileFault(f"{name} is there and is no plain file")
+
+    def _lock(self) -> None:
+        """The part is ours, and still has its name: another may have finished it just now."""
+        busy = FileBusy(f"{self._name} is being brought by somebody else")
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            named = os.stat(self._part, dir_fd=self._folder, follow_symlinks=False)
+        except (BlockingIOError, FileNotFoundError):
+            raise busy from None
+        ours = os.fstat(self._descriptor)
+        if (named.st_dev, named.st_ino) != (ours.st_dev, ours.st_ino) or ours.st_nlink != 1:
+            raise busy
+
+    def free(self) -> int:
+        """Bytes that the disk has left."""
+        found = os.fstatvfs(self._descriptor)
+        return found.f_bavail * found.f_frsize
+
+    def keep(self, size: int) -> None:
+        """The next bytes follow all that is there, or nothing of it."""
+        if size != self.size:
+            os.ftruncate(self._descriptor, 0)
+            self.size, self._sum = 0, hashlib.sha256()
+        os.lseek(self._descriptor, self.size, os.SEEK_SET)
+
+    def write(self, data: bytes) -> None:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(self._descriptor, view) :]
+        self._sum.update(data)
+        self.size += len(data)
+
+    def finish(self, digest: str) -> None:
+        """All has come: it takes its place. Raises `FileFault`: it is not what was sent; then it is gone."""
+        if self._sum.hexdigest() != digest:
+            self._drop()
+            raise FileFault(f"{self._name} is not what was sent, or has changed meanwhile: copy it again")
+        os.fsync(self._descriptor)
+        self._look(self._name)
+        os.replace(self._part, self._name, src_dir_fd=self._folder, dst_dir_fd=self._folder)
+        self.size = -1
+        os.fsync(self._folder)
+
+
+class SharedFolder:
+    """A folder, below which others may name files."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def __repr__(self) -> str:
+        return f"<SharedFolder {self._root}>"
+
+    def source(self, path: str) -> FileSource:
+        """Open a file to read it. Raises `FileFault`."""
+        with _in_words(path):
+            *_, name = names_of(path)
+            folder = self._folder_of(path)
+            try:
+                if not stat.S_ISREG(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+                    raise FileFault(f"{path} is no plain file")
+                return source_of(os.open(name, os.O_RDONLY | _PLAIN, dir_fd=folder), path)
+            finally:
+                os.close(folder)
+
+    def part(self, path: str) -> FilePart:
+        """The part of a file that comes. Raises `FileFault`."""
+        with _in_words(path):
+            *_, name = names_of(path)
+            return FilePart(self._folder_of(path), name)
+
+    def _folder_of(self, path: str) -> int:
+        """The folder in which the file of a path is."""
+        found = os.open(self._root, _FOLDER)
+        for name in names_of(path)[:-1]:
+            try:
+                inner = os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=found)
+            finally:
+                os.close(found)
+            found = inner
+        return found
+
+
+def source_of(descriptor: int, name: str) -> FileSource:
+    """Raises `FileFault`: it is no plain file; then it is closed."""
+    try:
+        return FileSource(descriptor, name)
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def local_source(file: Path) -> FileSource:
+    """A file of whoever copies it, who may name any. Raises `FileFault`."""
+    with _in_words(str(file)):
+        return source_of(os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), str(file))
+
+
+def local_part(file: Path) -> FilePart:
+    """The part of a file that whoever copies it named. Raises `FileFault`."""
+    with _in_words(str(file)):
+        return FilePart(os.open(file.parent, _FOLDER), file.name)
+
+
+@contextmanager
+def _in_words(path: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise FileFault(f"{path}: {error.strerror or error}") from None
+
+
+def _plain(descriptor: int, name: str) -> int:
+    """The size of a plain file. Raises `FileFault`."""
+    found = os.fstat(descriptor)
+    if not stat.S_ISREG(found.st_mode):
+        raise FileFault(f"{name} is no plain file")
+    return found.st_size
+
+
+def _summed(descriptor: int, size: int, into: "hashlib._Hash") -> str:
+    """The sum of the first bytes, behind which reading and writing go on."""
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    while size and (data := os.read(descriptor, min(size, _PIECE))):
+        into.update(data)
+        size -= len(data)
+    return into.hexdigest()

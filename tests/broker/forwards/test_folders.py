@@ -1,0 +1,236 @@
+"""Files of a folder: nothing leads out of it, nothing but plain files is opened, a file appears whole."""
+
+import hashlib
+import os
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from broker.forwards.folders import (
+    MAX_NAME,
+    MAX_NAMES,
+    MAX_PATH,
+    FileBusy,
+    FileFault,
+    FilePart,
+    SharedFolder,
+    local_part,
+    local_source,
+    names_of,
+)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> SharedFolder:
+    shared = tmp_path / "shared"
+    (shared / "inner").mkdir(parents=True)
+    (tmp_path / "secret").write_text("secret")
+    (shared / "plain").write_text("plain")
+    (shared / "inner" / "deep").write_text("deep")
+    return SharedFolder(shared)
+
+
+def summed(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def fill(part: FilePart, data: bytes) -> None:
+    """All of a file comes."""
+    try:
+        part.keep(0)
+        part.write(data)
+        part.finish(summed(data))
+    finally:
+        part.close()
+
+
+@pytest.mark.parametrize("path", ["plain", "inner/deep"])
+def test_files_of_it_are_read(folder: SharedFolder, path: str) -> None:
+    source = folder.source(path)
+    try:
+        assert source.read(9).decode() == path.rpartition("/")[2]
+        assert source.digest == summed(path.rpartition("/")[2].encode())
+    finally:
+        source.close()
+
+
+WRONG = [
+    "",
+    "/",
+    "/etc/passwd",
+    "..",
+    "../secret",
+    "inner/../../secret",
+    "inner//deep",
+    "inner/",
+    "./plain",
+    ".hidden",
+    "inner/.ssh/id",
+    ".plain.part",
+    "a\0b",
+    "a\nb",
+    "a\x1b[2Jb",
+    "\udcff",
+    "x" * (MAX_NAME + 1),
+    "/".join("x" * (MAX_NAMES + 1)),
+    "/".join(["x" * 200] * (MAX_PATH // 200 + 1)),
+]
+
+
+@pytest.mark.parametrize("path", WRONG, ids=range(len(WRONG)))
+def test_a_path_that_could_lead_elsewhere_is_refused(folder: SharedFolder, path: str) -> None:
+    with pytest.raises(FileFault):
+        names_of(path)
+    for open_it in (folder.source, folder.part):
+        with pytest.raises(FileFault):
+            open_it(path)
+
+
+def links(shared: Path) -> None:
+    (shared / "out").symlink_to("../secret")
+    (shared / "away").symlink_to("..")
+    (shared / "near").symlink_to("plain")
+
+
+@pytest.mark.parametrize("path", ["out", "away/secret", "near"])
+def test_no_link_is_followed(folder: SharedFolder, tmp_path: Path, path: str) -> None:
+    links(tmp_path / "shared")
+    for open_it in (folder.source, folder.part):
+        with pytest.raises(FileFault):
+            open_it(path)
+    assert (tmp_path / "secret").read_text() == "secret"
+
+
+def pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def unix_socket(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as made:
+        made.bind(str(path))
+
+
+@pytest.mark.parametrize("make", [pipe, unix_socket, Path.mkdir, lambda path: path.symlink_to("/dev/zero")])
+@pytest.mark.parametrize("at", ["thing", ".thing.part"])
+def test_nothing_but_plain_files_is_opened(
+    folder: SharedFolder, tmp_path: Path, make: Callable[[Path], None], at: str
+) -> None:
+    make(tmp_path / "shared" / at)
+    for open_it in (folder.source, folder.part):
+        with pytest.raises(FileFault):
+            open_it("thing")
+
+
+def test_a_part_with_another_name_outside_is_not_written(folder: SharedFolder, tmp_path: Path) -> None:
+    os.link(tmp_path / "secret", tmp_path / "shared" / ".thing.part")
+    with pytest.raises(FileBusy):
+        folder.part("thing")
+    assert (tmp_path / "secret").read_text() == "secret"
+
+
+def test_a_folder_that_is_not_there_is_said(folder: SharedFolder) -> None:
+    with pytest.raises(FileFault, match="nowhere/x: No such file or directory"):
+        folder.part("nowhere/x")
+
+
+def test_a_file_appears_when_all_has_come(folder: SharedFolder, tmp_path: Path) -> None:
+    part = folder.part("new")
+    part.keep(0)
+    part.write(b"some")
+    assert not (tmp_path / "shared" / "new").exists()
+    part.write(b"thing")
+    part.finish(summed(b"something"))
+    part.close()
+    assert (tmp_path / "shared" / "new").read_bytes() == b"something"
+    assert sorted(os.listdir(tmp_path / "shared")) == ["inner", "new", "plain"]
+
+
+def test_a_file_that_was_there_is_replaced_at_once(folder: SharedFolder, tmp_path: Path) -> None:
+    before = (tmp_path / "shared" / "plain").open("rb")
+    fill(folder.part("plain"), b"another")
+    with before:
+        assert before.read() == b"plain", "who reads it has what there was"
+    assert (tmp_path / "shared" / "plain").read_bytes() == b"another"
+
+
+def test_a_part_stays_and_its_size_and_sum_are_said(folder: SharedFolder) -> None:
+    part = folder.part("new")
+    part.keep(0)
+    part.write(b"abc")
+    part.close()
+    again = folder.part("new")
+    assert (again.size, again.digest) == (3, summed(b"abc"))
+    again.keep(3)
+    again.write(b"def")
+    again.finish(summed(b"abcdef"))
+    again.close()
+
+
+def test_what_is_not_what_was_sent_does_not_appear_and_is_gone(folder: SharedFolder, tmp_path: Path) -> None:
+    part = folder.part("new")
+    part.keep(0)
+    part.write(b"abc")
+    with pytest.raises(FileFault, match="is not what was sent"):
+        part.finish(summed(b"abd"))
+    part.close()
+    assert sorted(os.listdir(tmp_path / "shared")) == ["inner", "plain"]
+
+
+def test_nothing_is_left_of_a_file_of_which_nothing_came(folder: SharedFolder, tmp_path: Path) -> None:
+    folder.part("new").close()
+    assert sorted(os.listdir(tmp_path / "shared")) == ["inner", "plain"]
+
+
+def test_an_empty_file_is_one(folder: SharedFolder, tmp_path: Path) -> None:
+    fill(folder.part("new"), b"")
+    assert (tmp_path / "shared" / "new").read_bytes() == b""
+
+
+def test_one_at_a_time_writes_a_file(folder: SharedFolder) -> None:
+    part = folder.part("new")
+    with pytest.raises(FileBusy, match="new is being brought by somebody else"):
+        folder.part("new")
+    folder.part("other").close()
+    part.close()
+    folder.part("new").close()
+
+
+@pytest.mark.parametrize(
+    ("have", "begins"), [(b"pl", 2), (b"", 0), (b"PL", 0), (b"plain", 5), (b"plain and more", 0)]
+)
+def test_a_source_begins_behind_its_own_first_bytes_only(
+    folder: SharedFolder, have: bytes, begins: int
+) -> None:
+    source = folder.source("plain")
+    try:
+        assert source.begin_at(len(have), summed(have)) == begins
+        if begins < source.size:
+            assert source.read(9) == b"plain"[begins:]
+        assert source.digest == summed(b"plain")
+    finally:
+        source.close()
+
+
+def test_a_file_that_becomes_shorter_is_said(folder: SharedFolder, tmp_path: Path) -> None:
+    source = folder.source("plain")
+    os.truncate(tmp_path / "shared" / "plain", 0)
+    try:
+        with pytest.raises(FileFault, match="plain has become shorter"):
+            source.read(5)
+    finally:
+        source.close()
+
+
+def test_whoever_copies_may_name_any_file_of_its_own(folder: SharedFolder, tmp_path: Path) -> None:
+    links(tmp_path / "shared")
+    source = local_source(tmp_path / "shared" / "near")
+    assert source.size == 5
+    source.close()
+    with pytest.raises(FileFault, match="is no plain file"):
+        local_source(tmp_path)
+    with pytest.raises(FileFault, match="No such file"):
+        local_source(tmp_path / "nobody")
+    fill(local_part(tmp_path / ".mine"), b"mine")
+    assert (tmp_path / ".mine").read_bytes() == b"mine"
