@@ -6,6 +6,7 @@ import json
 import socket
 import threading
 import time
+from functools import partial
 from typing import Any
 
 import pytest
@@ -113,4 +114,70 @@ def test_a_client_calls_a_server_again_and_again_and_ends_it(make: Any, late: bo
         assert call(link, "service", SHUTDOWN, 50, mailbox) == SHUTDOWN
     thread.join(PATIENCE)
     assert not thread.is_alive()
+    assert node.messages("service") == 0
+
+
+def serve_at_once(node: Any, name: str, count: int, together: threading.Barrier) -> None:
+    """Answer so many requests, each in a thread of its own: none before all of them are in work."""
+
+    def answer(number: int, message: dict[str, Any]) -> None:
+        together.wait(PATIENCE)
+        with Link(node.port).login("server") as link:
+            link.send(message["reply_to"], message["payload"].encode(), message["correlation_id"])
+            link.ack(number)
+
+    with when_it_is_there(node, "server") as link:
+        link.read(name)
+        last, threads = -1, []
+        while len(threads) < count:
+            for number, message in link.transfer(last, 5):
+                last = number
+                threads.append(threading.Thread(target=answer, args=(number, message)))
+                threads[-1].start()
+        for thread in threads:
+            thread.join(PATIENCE)
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["the switch is there", "the switch starts last"])
+@pytest.mark.parametrize("apart", [False, True], ids=["one client", "many clients"])
+def test_a_server_works_on_many_requests_at_once_and_each_caller_has_its_answer(
+    make: Any, late: bool, apart: bool
+) -> None:
+    count = 8
+    node = make()
+    if late:
+        node.stop()
+    together = threading.Barrier(count)
+    server = threading.Thread(target=serve_at_once, args=(node, "service", count, together))
+    server.start()
+    if late:
+        node.start()
+    answers: dict[int, str] = {}
+
+    def ask(number: int) -> None:
+        with when_it_is_there(node, f"client {number}") as link:
+            mailbox = link.create()
+            link.subscribe(mailbox)
+            answers[number] = call(link, "service", f"hello {number}", number, mailbox)
+
+    def ask_all() -> None:
+        with when_it_is_there(node, "client") as link:
+            mailbox = link.create()
+            link.subscribe(mailbox)
+            link.create("service")
+            for number in range(count):
+                link.send("service", f"hello {number}".encode(), number, mailbox)
+            while len(answers) < count:
+                for found, message in link.transfer(-1, 5):
+                    answers[message["correlation_id"]] = message["payload"]
+                    link.ack(found)
+
+    calls = [partial(ask, number) for number in range(count)] if apart else [ask_all]
+    clients = [threading.Thread(target=each) for each in calls]
+    for client in clients:
+        client.start()
+    for thread in (*clients, server):
+        thread.join(PATIENCE)
+        assert not thread.is_alive()
+    assert answers == {number: f"hello {number}" for number in range(count)}
     assert node.messages("service") == 0

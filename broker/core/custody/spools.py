@@ -5,6 +5,9 @@ or here to consumers here. Dead letters count nowhere, they have bounds of their
 
 A small message costs more than its bytes: what its rows take counts as well.
 
+Law: what waits in queues that were made here and that nobody reads takes no more than `KEPT_TENTHS` of 'up',
+so that it never stops what goes on.
+
 Law: an entry is taken off where it was counted, whatever has changed meanwhile. Those of a queue go where
 its messages go now, and change their spool together when that changes (`turn`). What topics fan out is stored
 once, and counts once for each spool however many neighbours it waits for.
@@ -19,6 +22,7 @@ from broker.core.messages.queue_names import Spool
 from broker.core.messages.summaries import BUNDLE, COPY, ROW
 from sapwood.protocol.bundles import Flag
 
+KEPT_TENTHS: Final = 8
 _SHIFT: Final = {Spool.UP: 0, Spool.DOWN: 20, Spool.REROUTED: 40}
 _MOST_COPIES: Final = (1 << 20) - 1
 
@@ -85,6 +89,12 @@ class Spools(dict[Spool, int]):
         """A bundle with one entry is in memory again: where it counts, it has counted all the time."""
         if spool is not None:
             stored.uses = 1 << _SHIFT[spool]
+
+    def is_crowded_out(self, queue: Queue, targets: frozenset[str], limit: int) -> bool:
+        """Does a queue that was made here take no more, as nobody reads it? `limit`: of 'up'."""
+        if queue.consumers or targets or not (queue.created or queue.home):
+            return False
+        return 10 * self[Spool.UP] >= KEPT_TENTHS * limit
 
     def turn(self, queue: Queue, spool: Spool) -> None:
         """What waits in a queue goes another way from now on."""

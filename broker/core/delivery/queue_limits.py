@@ -51,9 +51,14 @@ class QueueLimits:
         elif neighbour is not None and (
             queue.messages >= policy.max_messages
             or queue.size >= policy.max_bytes
-            or self._is_held_beyond(queue, destination)
+            or self._goes_nowhere(queue, destination)
         ):
             self.hold(queue, destination, neighbour)
+
+    def _goes_nowhere(self, queue: Queue, destination: Destination) -> bool:
+        limit = self._settings.spool_up
+        crowded = self._custody.spools.is_crowded_out(queue, queue.targets, limit)
+        return crowded or self._is_held_beyond(queue, destination)
 
     def _is_held_beyond(self, queue: Queue, destination: Destination) -> bool:
         """Do all that may take it ask this node to keep it?"""
@@ -90,7 +95,7 @@ class QueueLimits:
         policy = queue.policy
         if queue.messages > _RELIEF * policy.max_messages or queue.size > _RELIEF * policy.max_bytes:
             return
-        if policy.overflow is Overflow.REFUSE and self._is_held_beyond(queue, queue.destination):
+        if policy.overflow is Overflow.REFUSE and self._goes_nowhere(queue, queue.destination):
             return
         for name in queue.held_back:
             neighbour = self._neighbours.get(name)

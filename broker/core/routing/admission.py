@@ -19,6 +19,7 @@ from functools import lru_cache
 from typing import Final
 
 from broker.core.context import Context
+from broker.core.custody.spools import KEPT_TENTHS
 from broker.core.errors import QueueFull, SwitchError, TooLarge
 from broker.core.links.neighbour import Neighbour
 from broker.core.lookup import Lookup
@@ -106,6 +107,17 @@ class MessageAdmission:
         ways = self.spools_of(destination, scope)
         return next((self._text(spool) for spool in full if spool in ways), "")
 
+    def _why_crowded_out(self, destination: Destination) -> str:
+        """Why a queue that nobody reads takes no more of this node's disk, '' if it does."""
+        limit = self.limits[Spool.UP]
+        if destination.kind != Kind.QUEUE or 10 * self._sizes[Spool.UP] < KEPT_TENTHS * limit:
+            return ""
+        queue = self._context.custody.queue_for(destination)
+        if not self._sizes.is_crowded_out(queue, self._lookup.targets(queue), limit):
+            return ""
+        node = self._context.name
+        return f"nobody reads {destination}, and the rest of the spool 'up' of node {node} is for others"
+
     def spools_of(self, destination: Destination, scope: int) -> set[Spool]:
         """Where a message would wait that a client sends here."""
         if destination.kind == Kind.TOPIC:
@@ -180,6 +192,7 @@ class MessageAdmission:
             most = self._context.settings.max_message
             raise TooLarge(f"{size} bytes: this node takes messages of at most {most}")
         full = first_reason(self._policies.why_not_enter, destination) or self.why_full(destination, scope)
+        full = full or self._why_crowded_out(destination)
         if full:
             raise QueueFull(f"QUEUE_FULL: {full}")
         if destination.kind != Kind.QUEUE:

@@ -230,3 +230,52 @@ def test_a_full_disk_holds_everybody_and_lets_go_again(forest: Forest) -> None:
     hq.core.message_admission.disk_room = room
     forest.settle(2.0)
     assert held_by(forest["bath"]) == held_by(forest["york"]) == set()
+
+
+def made_at(forest: Forest, name: str, queue: str) -> Producer:
+    producer = forest.producer(name, f"maker at {name}")
+    producer.say(Create(1, queue))
+    return producer
+
+
+def test_what_nobody_reads_does_not_stop_what_goes_up(forest: Forest) -> None:
+    forest.add("hq")
+    forest.add("york", "hq", spool_up=FULL)
+    forest.dial_all()
+    forest.settle(1.0)
+    maker = made_at(forest, "york", "kept")
+    send_each(forest, maker, "queue:kept", 25)
+    assert [reject.code for reject in maker.rejected] == ["QUEUE_FULL"] * 9
+    assert "nobody reads queue:kept" in maker.rejected[0].text
+    wire = forest.wire_of("york")
+    assert wire is not None
+    forest.cut(wire)
+    send_each(forest, forest.producer("york"), "queue:sales", 3)
+    sales = forest.consumer("hq", "queue:sales", name="office")
+    forest.heal(3.0)
+    assert len(sales.payloads) == 3
+    kept = forest.consumer("york", "queue:kept", name="late")
+    forest.settle(1.0)
+    send_each(forest, maker, "queue:kept", 5)
+    assert len(kept.payloads) == 16 + 5
+    assert len(maker.rejected) == 9
+
+
+def test_a_neighbour_keeps_what_nobody_reads_above_and_goes_on_with_all_else(forest: Forest) -> None:
+    hq = forest.add("hq", spool_up=FULL)
+    york = forest.add("york", "hq")
+    forest.dial_all()
+    forest.settle(1.0)
+    made_at(forest, "hq", "kept")
+    sales = forest.consumer("hq", "queue:sales", name="office")
+    producer = forest.producer("york")
+    send_each(forest, producer, "queue:kept", 30)
+    assert held_by(york) == {"queue:kept"}
+    assert hq.core.custody.spools[Spool.UP] < FULL
+    producer.send("queue:sales", b"sold")
+    forest.settle(1.0)
+    assert sales.payloads == [b"sold"]
+    kept = forest.consumer("hq", "queue:kept", name="late")
+    forest.settle(5.0)
+    assert len(kept.payloads) == 30
+    assert held_by(york) == set()
