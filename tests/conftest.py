@@ -5,6 +5,7 @@ started when the first test asks for them, once for each test process. `environm
 together by `--environment`.
 """
 
+import gc
 import itertools
 import os
 import socket
@@ -46,6 +47,14 @@ def pytest_configure() -> None:
     """Each test process has ports of its own: one is free for a while before somebody listens there."""
     process = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
     plan._PORTS = plan._PORTS[process :: int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))]
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    """The collector goes over what tests make, as seldom as in a node, and never again over their modules."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 100)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -1,7 +1,9 @@
 """What is written in the one way says the same, is written so for ever, and keeps its comments."""
 
 from collections.abc import Iterable, Iterator
+from itertools import product
 from pathlib import Path
+from string import ascii_lowercase, digits
 
 import pytest
 from hypothesis import given
@@ -37,7 +39,10 @@ SOMEWHERE = st.just(At(0, 0))
 
 
 TEXTS = st.text(st.characters(exclude_characters="\r", exclude_categories=["Cs"]), max_size=12)
-NAMES = st.from_regex("[a-z]{1,2}(_[0-9])?", fullmatch=True).filter(lambda name: name != "in")
+WORDS = (*ascii_lowercase, *map("".join, product(ascii_lowercase, repeat=2)))
+NAMES = st.sampled_from(
+    [word + end for word in WORDS for end in ("", *(f"_{digit}" for digit in digits)) if word + end != "in"]
+)
 NUMBERS = st.integers(0, 999_999)
 
 

@@ -1,8 +1,8 @@
 """Texts become the model, or all their mistakes; nothing else comes of any text."""
 
 import contextlib
-import sys
 from collections.abc import Callable, Sequence
+from cProfile import Profile
 from typing import Any
 
 import pytest
@@ -167,18 +167,9 @@ def test_a_text_with_a_word_less_or_more_is_read_or_refused(data: st.DataObject)
 
 def calls(work: Callable[[], Any]) -> int:
     """How many functions are called."""
-    count = 0
-
-    def counted(frame: object, event: str, argument: object) -> None:
-        nonlocal count
-        count += event == "call" or event == "c_call"
-
-    sys.setprofile(counted)
-    try:
-        work()
-    finally:
-        sys.setprofile(None)
-    return count
+    profile = Profile()
+    profile.runcall(work)
+    return sum(each.callcount for each in profile.getstats())
 
 
 def work_on(text: str) -> None:

@@ -373,7 +373,8 @@ class LogicalAddresses(Policy):
 
     def bury(self, key: str) -> None:
         """Nobody is this incarnation: what waits for it is dead, and whoever wanted to be told is told."""
-        self._lost.add(self._context.custody.directed.get(key, {}).values())
+        queues = self._context.custody.directed.get(key, {}).values()
+        self._lost.add(queue for queue in queues if queue.waiting or queue.resting or queue.held_back)
 
     def _bury_some(self, queue: Queue) -> int:
         """The first that wait, after those among them are told who asked for it. Returns how many these were.

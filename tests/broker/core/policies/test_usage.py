@@ -182,7 +182,7 @@ def test_a_route_counts_as_used_if_and_only_if_a_reader_behind_it_was_given_some
             gone = choose.choice(here)
             gone.unsubscribe()
             gone.disconnect()
-            forest.settle(60.0)  # its routes linger
+            forest.settle(15.0)  # its routes linger
         elif choose.random() < 0.3:
             what = choose.choice(("queue:a", "queue:b", "topic:o/#", "topic:o/+", "topic:+/x", "topic:o/x"))
             readers.append(forest.consumer(choose.choice(list(BELOW)), what, f"reader-{len(readers)}"))
