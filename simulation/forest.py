@@ -162,15 +162,17 @@ class Forest:
                     break
             else:
                 raise AssertionError("the tree does not come to rest")
-            if self.now >= end:
-                return
-            self.pass_time(min(0.2, max(end - self.now, 0.001)))
+            due = False
+            while not due:
+                if self.now >= end:
+                    return
+                due = self.pass_time(min(0.2, max(end - self.now, 0.001)))
 
-    def pass_time(self, seconds: float) -> None:
+    def pass_time(self, seconds: float) -> bool:
+        """Whether anything was due in any site: else nothing happens that would not have happened before."""
         self.now += seconds
-        for site in self.sites.values():
-            if site.running:
-                site.tick()
+        due = [site.tick() for site in self.sites.values() if site.running]
+        return any(due)
 
     def heal(self, seconds: float = 40.0) -> None:
         """Everything runs and is connected, for as long as everything needs to find its way."""

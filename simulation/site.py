@@ -174,9 +174,13 @@ class Site:
         began = self.take()
         return self.write() | self.report() | began
 
-    def tick(self) -> None:
+    def tick(self) -> bool:
+        """Do what is due. Whether anything was."""
         self.core.advance(self.now)
+        if self.core.next_deadline() > self.now:
+            return False
         self.core.handle_timer()
+        return True
 
     def stop(self) -> None:
         """It ends as it should: all that has come is on disk."""

@@ -14,6 +14,7 @@ import sys
 from collections.abc import Iterator
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
@@ -43,8 +44,16 @@ PURE = ("treeconnector", "broker.core")
 BROKERS = {"rabbitmq", "vhost", "mosquitto", "broker", "bind", "domain"}
 
 
-def pytest_configure() -> None:
-    """Each test process has ports of its own: one is free for a while before somebody listens there."""
+def pytest_configure(config: pytest.Config) -> None:
+    """Each test process has ports of its own: one is free for a while before somebody listens there.
+
+    Where no compiled modules are to lie beside the sources, nodes and programs that tests start share some
+    in a folder that goes afterwards: each would compile all that it loads, which takes half of its start.
+    """
+    if sys.dont_write_bytecode and os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):
+        folder = TemporaryDirectory(prefix="sapwood-compiled-")
+        config.add_cleanup(folder.cleanup)
+        os.environ["PYTHONPYCACHEPREFIX"] = folder.name
     process = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
     plan._PORTS = plan._PORTS[process :: int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))]
 
@@ -55,6 +64,11 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 100)
+
+
+def pytest_sessionfinish() -> None:
+    """At the end it sees all again: libraries tell of what they find unfreed."""
+    gc.unfreeze()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

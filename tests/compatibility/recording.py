@@ -75,9 +75,9 @@ class RecordedSite(Site):
         self._note("turn")
         return super().run()
 
-    def tick(self) -> None:
+    def tick(self) -> bool:
         self._note("tick")
-        super().tick()
+        return super().tick()
 
     def crash(self) -> None:
         self._note("crash")
