@@ -101,3 +101,10 @@ def test_decisions_are_numbered_without_holes_and_each_is_in_the_index() -> None
     for number, file in enumerate(files, 1):
         assert file.name.startswith(f"{number:04d}-"), f"{file.name}: the next free number is {number:04d}"
         assert file.read_text("utf-8").startswith(f"# {number:04d}: "), file.name
+
+
+def test_every_table_of_an_audit_is_told() -> None:
+    written = re.findall(r'output\.write\("(\w+)"', (ROOT / "audit" / "run.py").read_text("utf-8"))
+    told = (ROOT / "docs" / "audit.md").read_text("utf-8")
+    assert written
+    assert [name for name in written if f"`{name}`" not in told] == []

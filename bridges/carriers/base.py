@@ -1,7 +1,7 @@
 """The carrier port: what transports packets between two neighbours, and nothing else.
 
-A carrier knows no frames, no link and no node. Adapters: `memory`, `ws`, and `brokered`
-(on `mqtt` and `amqp`); the same tests hold for all.
+A carrier knows no frames, no link and no node. Adapters: `memory`, `websocket`, and
+`brokered` (on `mqtt` and `amqp`); the same tests hold for all.
 
 Guarantees of every adapter:
 - A packet arrives whole, once, unchanged and in order, or the carrier ends. `max_packet` bounds it.

@@ -24,6 +24,7 @@ from bridges.carriers.brokered.envelopes import Knock
 from bridges.carriers.brokered.line import Broker, BrokerAccess
 from bridges.carriers.brokered.listener import Listener, answer
 from bridges.carriers.mqtt import MqttBroker
+from config.schemes import CARRIERS
 
 MAX_PACKET = 4096
 WebSocket = websocket.DialledWebSocket | websocket_accept.AcceptedWebSocket
@@ -100,6 +101,10 @@ async def amqp_pair(request: pytest.FixtureRequest) -> AsyncIterator[Pair]:
 
 
 OPENERS: dict[str, Opener] = {"memory": memory_pair, "ws": ws_pair, "mqtt": mqtt_pair, "amqp": amqp_pair}
+
+
+def test_every_scheme_that_carries_links_is_held_to_it() -> None:
+    assert {protocol.scheme for protocol in CARRIERS} == OPENERS.keys() - {"memory"}
 
 
 @pytest.fixture(params=OPENERS)
