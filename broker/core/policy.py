@@ -104,8 +104,12 @@ class Policy:
         """Does anybody above want what waits in a queue that was made here? None: that is not known."""
         return None
 
-    def is_unsettled(self, destination: Destination) -> bool:
-        """May it soon be known here that somebody reads a queue that seems to be read nowhere?"""
+    def is_settling(self) -> bool:
+        """Are neighbours still to tell who reads which queues?"""
+        return False
+
+    def has_just_gone(self, destination: Destination) -> bool:
+        """May whoever read a queue last be back in a moment?"""
         return False
 
     # --- it has happened
@@ -250,7 +254,8 @@ class Policies:
         self.may_go_back_up: tuple[Callable[[Destination], bool], ...] = ()
         self.named: tuple[Callable[[Destination], Destination | None], ...] = ()
         self.is_wanted: tuple[Callable[[Destination], bool | None], ...] = ()
-        self.is_unsettled: tuple[Callable[[Destination], bool], ...] = ()
+        self.is_settling: tuple[Callable[[], bool], ...] = ()
+        self.has_just_gone: tuple[Callable[[Destination], bool], ...] = ()
         self.bundle_arrived: tuple[Callable[[Neighbour, Destination, StoredBundle], None], ...] = ()
         self.refused: tuple[Callable[[Neighbour, Destination, str], None], ...] = ()
         self.kept_refused: tuple[Callable[[Neighbour, QueueEntry], None], ...] = ()

@@ -106,9 +106,6 @@ class MandatoryNotices(Policy):
         if queue.asking:
             self.watched[queue.name] = None
 
-    def is_unsettled(self, destination: Destination) -> bool:
-        return not self._is_certain(self._lookup.queue_of(destination))
-
     def doomed(self, queue: Queue) -> None:
         self.answer_waiting(queue)
 
@@ -167,13 +164,20 @@ class MandatoryNotices(Policy):
         )
 
     def _is_certain(self, queue: Queue) -> bool:
-        context, destination = self._context, queue.destination
-        assert destination is not None
-        here, linger = self._stays_here(queue), context.settings.linger
-        gone = (self._gone_here if here else self._gone).get(destinations.queue(destination.name))
-        if gone is not None and context.clock.now - gone < linger:
-            return False
-        return here or not any(self._may_know_more(neighbour) for neighbour in context.neighbours.values())
+        assert queue.destination is not None
+        if self._stays_here(queue):
+            return not self._is_recent(self._gone_here, queue.destination)
+        return not (self.has_just_gone(queue.destination) or self.is_settling())
+
+    def has_just_gone(self, destination: Destination) -> bool:
+        return self._is_recent(self._gone, destination)
+
+    def _is_recent(self, gone: dict[Destination, float], destination: Destination) -> bool:
+        at = gone.get(destinations.queue(destination.name))
+        return at is not None and self._context.clock.now - at < self._context.settings.linger
+
+    def is_settling(self) -> bool:
+        return any(map(self._may_know_more, self._context.neighbours.values()))
 
     def _may_know_more(self, neighbour: Neighbour) -> bool:
         """Its routes are on their way to us, or it has not been here since our start; a node of the mesh that

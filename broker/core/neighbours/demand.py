@@ -46,7 +46,8 @@ class Demand(Policy):
 
     `_round`: those of all that are still to be settled; one that begins meanwhile waits for its end.
     `_told`: what each child was told on its link that is up. `_askers` have children too whose link has
-    ended, until `_left` has come to them.
+    ended, until `_left` has come to them. `_unsettled`: queues of which it is not certain yet that nobody
+    reads them. `_is_settling`: of no queue is it certain; asked once in each step, None = not yet.
     """
 
     def __init__(
@@ -76,6 +77,7 @@ class Demand(Policy):
         self._look_at = context.clock.now + _LOOK_EVERY
         self._had_strangers = False
         self._unsettled: dict[str, None] = {}
+        self._is_settling: bool | None = None
         context.table.watch(self._route_changed)
 
     def __repr__(self) -> str:
@@ -154,11 +156,18 @@ class Demand(Policy):
             if self._lookup.is_read_off(destination, child.name):
                 return True
             wanted = self._upward.is_wanted(name)
-            if wanted is False and any(is_new(destination) for is_new in self._context.policies.is_unsettled):
+            if wanted is False and self._is_unsettled(destination):
                 self._unsettled[name] = None
                 return None
             return wanted
         return self._topics.is_wanted_off(destination, child.name)
+
+    def _is_unsettled(self, queue: Destination) -> bool:
+        """May it soon be known here that somebody reads a queue that seems to be read nowhere?"""
+        policies = self._context.policies
+        if self._is_settling is None:
+            self._is_settling = any(is_settling() for is_settling in policies.is_settling)
+        return self._is_settling or any(has_gone(queue) for has_gone in policies.has_just_gone)
 
     # --- what the parents answer
 
@@ -243,6 +252,7 @@ class Demand(Policy):
         """
         if not self._is_to_settle:
             return
+        self._is_settling = None
         told = self._told.get(child.name, {})
         names = list(told)
         news = [(name, self._news(child, name)) for name in names[:PART]]
@@ -268,6 +278,7 @@ class Demand(Policy):
         return self._round.pop() if self._round else None
 
     def _review(self, most: int) -> None:
+        self._is_settling = None
         told: defaultdict[str, list[tuple[str, bool | None]]] = defaultdict(list)
         for _ in range(most):
             if (name := self._next()) is None:
