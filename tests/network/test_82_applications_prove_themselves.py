@@ -180,9 +180,13 @@ async def verbs_of_the_till(url: str) -> None:
             ("GET", "/subscribe/orders"),
             ("GET", "/create/somebody-else"),
             ("GET", "/trace/-1/0"),
+            ("GET", "/destroy/secret"),
         ):
             status, text = await ask(method, path, data=b"x" if method == "POST" else None)
             assert (status, "REFUSED" in text) == (403, True), path
+        assert await ask("GET", "/create/orders") == (200, "orders")
+        assert await ask("GET", "/destroy/orders") == (200, "")
+        assert "settings" not in json.loads((await ask("GET", "/", headers=FAR))[1])
         office = {"Authorization": basic("office")}
         assert (await ask("GET", "/login/t", headers=office))[0] == 400
 

@@ -1,5 +1,6 @@
 """Who may log in, and where a token may be read."""
 
+import json
 import socket
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,23 @@ def test_a_configured_secret_is_needed_beside_the_token(make: Any, monkeypatch: 
     assert link.ask("/create/q").status == 403
     assert link.ask("/login/till", None, "Authorization: Bearer word").status == 200
     assert link.create("q") == "q"
+
+
+def test_from_elsewhere_the_dump_is_for_a_login_with_every_right_and_names_no_secret(
+    make: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SAPWOOD_TEST_SECRET", "a-secret-word")
+    node = make(http={"session_secret_env": "SAPWOOD_TEST_SECRET"})
+    link, far = node.link(), "X-Forwarded-For: 192.0.2.7"
+    assert "settings" not in json.loads(link.well("/", None, far))
+    link.login(TOKEN, far, "Authorization: Bearer a-secret-word").create("orders")
+    text = link.well("/", None, far)
+    dump = json.loads(text)
+    assert {"settings", "versions", "session_list", "queues", "parent", "children"} <= set(dump)
+    assert "queue:orders" in [queue["name"] for queue in dump["queues"]]
+    assert "SAPWOOD_TEST_SECRET" in dump["settings"]
+    assert "a-secret-word" not in text
+    assert TOKEN not in text
 
 
 def own_address() -> str:
