@@ -86,7 +86,7 @@ class ChannelEndpoint(Endpoint):
 
     async def _serve(self, request: web.Request, pipe: WebSocketPipe) -> None:
         node, name = request.match_info["node"], request.match_info["name"]
-        end = self._node.running.access.forwards.reach(node, name, address(request))
+        end = self._node.running.access.forwards.reach(node, name, self._who(request))
         if isinstance(end, str):
             await pipe.abort(end)
         elif not await end.until_open(OPENING):
@@ -95,6 +95,9 @@ class ChannelEndpoint(Endpoint):
             self._note(request, end)
             await pipe.say(OPEN)
             await end.run(pipe)
+
+    def _who(self, request: web.Request) -> str:
+        return f"{asker(request, self._settings.operators).name} at {address(request)}"
 
     def _note(self, request: web.Request, end: LocalEnd) -> None:
         """The trail keeps by whom it was opened; the channel's number is the same at all nodes of its way."""

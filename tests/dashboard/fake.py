@@ -32,6 +32,7 @@ KNOWN = {
     "cells": {"node", *_PAGE},
     "tree": set(_PAGE),
     "advisories": {"limit"},
+    "channels": {"node", *_PAGE},
 }
 """What each part of the API takes; what it does not know it refuses, as a node does."""
 BUNDLE = "6bcc45ee367c476aae4fd50b0000002a"
@@ -187,6 +188,7 @@ class FakeNode:
             ("links", lambda _request: {"node": "hq", "chain": ["hq"], "links": self._links(), "more": 0}),
             ("cells", lambda _request: {"node": "hq", "cells": [_cell(n) for n in range(30)], "more": 0}),
             ("consumers", lambda _request: {"consumers": [_consumer(n) for n in range(40)]}),
+            ("channels", lambda _request: _channels()),
             ("advisories", lambda _request: {"advisories": [_advisory(n) for n in range(120)]}),
             ("trace/message/{id}", lambda request: message_path(request.match_info["id"])),
             ("trace/task/{id}", lambda request: task(request.match_info["id"])),
@@ -362,6 +364,29 @@ def _consumer(number: int) -> dict[str, Any]:
 def _cell(number: int) -> dict[str, Any]:
     name = NASTY if number == 2 else f"prices-{number:04}"
     return {"name": name, "own": number < 3, "readers": number % 2, "messages": 7 * number, "also": []}
+
+
+def _channels() -> dict[str, Any]:
+    """As many as fill a page, one of them to a service with a nasty name."""
+    totals = {"opened": 90, "refused": 3, "broken": 2, "bytes": 7_000_000_000}
+    listed = [_channel(n) for n in range(60)]
+    return {"node": "hq", "offers": ["prices-web"], "channels": listed, "more": 0, "next": None} | totals
+
+
+def _channel(number: int) -> dict[str, Any]:
+    return {
+        "channel": f"{number:032x}",
+        "origin": "hq",
+        "to": store(number % REGIONS, number),
+        "name": NASTY if number == 7 else "till-web",
+        "near": f"night-desk at 10.0.0.7:{40_000 + number}",
+        "far": region(number % REGIONS),
+        "state": "opening" if number == 3 else "open",
+        "for_s": 12.5 * number,
+        "there": 900 * number,
+        "back": 1_250_000 * number,
+        "waiting": 65_536 if number == 9 else 0,
+    }
 
 
 def _advisory(number: int) -> dict[str, Any]:

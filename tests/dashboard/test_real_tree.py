@@ -13,6 +13,7 @@ import pytest_asyncio
 from playwright.async_api import Locator, Page, expect
 
 from broker.node import Node
+from config.channels import Forward
 from config.mesh import Core, Mesh
 from config.model import Advisories, AdvisoryLog, Delivery, Link, Listener, Permits, Site, TreeConnector
 from sapwood import Rpc, connect, task
@@ -28,6 +29,7 @@ VIEWS = (
     "consumers",
     "sessions",
     "routes",
+    "channels",
     "node",
     "dead",
     "advisories",
@@ -227,6 +229,32 @@ async def test_a_session_is_closed(tree: Tree, opened: Opened) -> None:
         await question.get_by_role("button", name="Close the session").click()
         await expect(page.locator(".notice")).to_have_text("1 connection closed.")
         await asyncio.wait_for(lost.wait(), 20)
+
+
+async def test_a_channel_is_seen_by_whom_it_was_opened_to_what_and_how_much_it_moved(
+    tree: Tree, opened: Opened
+) -> None:
+    async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(65536):
+            writer.write(data)
+        writer.close()
+
+    server = await asyncio.start_server(echo, "127.0.0.1", 0)
+    to = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    forwards = tree.nodes["hq"].report.access.forwards
+    forwards.configure([Forward(name="till", to=to, permit=("hq",))])
+    page = await opened(tree.url("hq"), "channels")
+    await expect(page.locator("#since")).to_contain_text("Offers till. Since its start 0 opened")
+    async with server, aiohttp.ClientSession() as session:
+        async with session.ws_connect(f"{tree.url('hq')}/channel/hq/till") as channel:
+            assert await channel.receive_str() == "open"
+            await channel.send_bytes(b"x" * 2048)
+            assert await channel.receive_bytes() == b"x" * 2048
+            await expect(rows(page).first).to_contain_text(re.compile("hqtill@hq.*local at 127.0.0.1:"))
+            await expect(rows(page).first).to_contain_text(re.compile("open.*2[,.]05? kB|open.*2.0 KiB"))
+            await rows(page).first.click()
+            await expect(page.locator(".panel")).to_contain_text("2,048 bytes")
+        await expect(page.get_by_text("No channel goes through this node now.")).to_be_visible()
 
 
 async def test_a_message_and_a_queue_are_deleted(tree: Tree, opened: Opened) -> None:

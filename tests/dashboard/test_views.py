@@ -15,7 +15,7 @@ Opened = Callable[..., Awaitable[Page]]
 Served = Callable[[FakeNode], Awaitable[str]]
 
 VIEWS = (
-    *("overview", "tree", "queues", "consumers", "sessions", "routes", "node", "node//cells"),
+    *("overview", "tree", "queues", "consumers", "sessions", "routes", "channels", "node", "node//cells"),
     *("dead", "advisories"),
     *("trace/message/6bcc45ee367c476aae4fd50b0000002a-7", "trace/task/till-7/1", "follow"),
 )
@@ -63,7 +63,9 @@ new MutationObserver(look).observe(document, { childList: true, subtree: true, c
 """
 
 
-@pytest.mark.parametrize("view", ["queues", "consumers", "sessions", "routes", "node", "dead", "advisories"])
+@pytest.mark.parametrize(
+    "view", ["queues", "consumers", "sessions", "routes", "channels", "node", "dead", "advisories"]
+)
 async def test_a_node_that_answers_is_never_said_not_to(
     opened: Opened, served: Served, fake: FakeNode, view: str
 ) -> None:

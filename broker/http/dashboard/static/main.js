@@ -7,6 +7,7 @@ import { glyph, linkState, shape } from "./icons.js";
 import { closePanel } from "./parts.js";
 import { countOf, linksOf, Live } from "./state.js";
 import advisories from "./views/advisories.js";
+import channels from "./views/channels.js";
 import consumers from "./views/consumers.js";
 import dead from "./views/dead.js";
 import follow from "./views/follow.js";
@@ -19,7 +20,7 @@ import trace from "./views/trace.js";
 import tree from "./views/tree.js";
 
 // Each view: {name, title, key, parts?, show(place, {live, rest, go})} -> {stop()}.
-const VIEWS = [overview, tree, queues, consumers, sessions, routes, node, dead, advisories, trace, follow];
+const VIEWS = [overview, tree, queues, consumers, sessions, routes, channels, node, dead, advisories, trace, follow];
 const RULES_AFTER = new Set(["tree", "node"]);
 const live = new Live();
 const content = document.getElementById("content");
