@@ -90,10 +90,10 @@ def send_all(login: Login, what: SendOptions, *, as_json: bool) -> None:
     else:
         print(f"{number} sent to {destination}")
         if reach is not None:
-            there = _reach(reach)
-            print("{readers} readers here, {onward} neighbours onward, scope {scope}".format(**there))
+            there = f"{counted(reach.readers, 'reader')} here, {counted(reach.onward, 'neighbour')} onward"
+            print(f"{there}, scope {_reach(reach)['scope']}")
             if reach.passed_by:
-                print(f"{reach.passed_by} children ask for it and are passed by: see sapwood check-delivery")
+                print(f"children that ask for it and are passed by: {reach.passed_by}; see sapwood check-delivery")
 
 
 async def _send(
