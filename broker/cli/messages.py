@@ -93,7 +93,7 @@ def send_all(login: Login, what: SendOptions, *, as_json: bool) -> None:
             there = f"{counted(reach.readers, 'reader')} here, {counted(reach.onward, 'neighbour')} onward"
             print(f"{there}, scope {_reach(reach)['scope']}")
             if reach.passed_by:
-                print(f"children that ask for it and are passed by: {reach.passed_by}; see sapwood check-delivery")
+                print(f"children that ask for it and are passed by: {reach.passed_by}")
 
 
 async def _send(

@@ -7,7 +7,8 @@ wait. A route counts even when it is dormant or recovering, and for `linger` sec
 gone: a service that restarts is not nobody. The node that had the consumer waits for that before it withdraws
 the route, and nobody waits again.
 The root is not certain while a child sends its routes anew, nor after a start until all children it knew
-have been here (`reattach_time` at most). Then the message waits, and is looked at again once a second.
+have been here (`reattach_time` at most), nor while another root has been away for less than `dormant_after`.
+Then the message waits, and is looked at again once a second.
 
 A message that a consumer may have had waits for the service's successor as any message does.
 
@@ -180,12 +181,15 @@ class MandatoryNotices(Policy):
         return any(map(self._may_know_more, self._context.neighbours.values()))
 
     def _may_know_more(self, neighbour: Neighbour) -> bool:
-        """Its routes are on their way to us, or it has not been here since our start; a node of the mesh that
-        cannot be asked may have consumers, or a line to a child that has none to this one.
+        """Its routes are on their way to us, or it has not been here since our start; or it is of the mesh
+        and has just gone, or has a line to a child that has none to this one.
         """
+        context, now = self._context, self._context.clock.now
         if neighbour.relation is Relation.MESH and not neighbour.up:
-            return True
-        early = self._context.clock.now - self._began < self._context.settings.reattach_time
+            away = now - max(neighbour.since, self._began)
+            if self._lookup.strangers or away < context.settings.dormant_after:
+                return True
+        early = now - self._began < context.settings.reattach_time
         return neighbour.held.in_snapshot or (early and not neighbour.up and not neighbour.since)
 
     def _route_changed(self, key: Destination, cause: str, origin: str) -> None:

@@ -433,3 +433,52 @@ def test_a_call_that_came_back_is_answered_by_the_service_that_returns(usual: Fo
     usual.settle(2 * CoreSettings().linger)
     assert service.payloads == [b"a", b"b"]
     assert not box.mail
+
+
+@pytest.fixture
+def roots() -> Forest:
+    """Two nodes that are one root, and a store; with the times that a user gets."""
+    forest = Forest(CoreSettings())
+    forest.add_mesh("c1", "c2")
+    forest.add("york", "c1")
+    forest.heal(5)
+    return forest
+
+
+def test_one_of_two_roots_says_it_for_both(roots: Forest) -> None:
+    box = mailbox(roots, "york")
+    roots.settle()
+    for number in range(8):
+        asking = roots.producer("york", f"till-{number}")
+        ask(asking, f"queue:stock-{number}", b"a", reply_to="replies@york")
+    roots.settle()
+    assert len(told(box, "c1", "c2")) == 8
+
+
+@pytest.mark.parametrize("orderly", [False, True])
+def test_a_root_whose_other_half_is_away_says_it_nevertheless(roots: Forest, orderly: bool) -> None:
+    reader = roots.consumer("c2", "queue:read")
+    box = mailbox(roots, "york")
+    roots.settle(1.0)
+    (roots["c2"].stop if orderly else roots["c2"].crash)()
+    ask(roots.producer("york"), "queue:stock", b"a", reply_to="replies@york")
+    roots.settle(CoreSettings().dormant_after / 2)
+    assert told(box, "c1") == [], "it may be back at once"
+    roots.settle(CoreSettings().dormant_after)
+    assert told(box, "c1") == [1]
+    ask(roots.producer("york", "later"), "queue:read", b"b", reply_to="replies@york")
+    roots.settle(60.0)
+    assert told(box, "c1") == [1], "somebody read it there, and may be back"
+    assert reader.payloads == []
+
+
+def test_a_root_that_knows_of_children_of_the_other_alone_says_nothing(roots: Forest) -> None:
+    roots.cut_off.append({"leeds", "c1"})
+    roots.add("leeds", "c2")
+    roots.heal(5)
+    box = mailbox(roots, "york")
+    roots.settle(1.0)
+    roots["c2"].crash()
+    ask(roots.producer("york"), "queue:stock", b"a", reply_to="replies@york")
+    roots.settle(2 * CoreSettings().dormant_after)
+    assert told(box, "c1") == []
