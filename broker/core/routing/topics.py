@@ -273,6 +273,8 @@ class Topics:
         asked = (context.neighbours.get(name) for name in context.table.match(destination.name).gateways)
         children = [each for each in asked if each is not None and each.relation is Relation.CHILD]
         passed = {each.group for each in children if each.name != came} - served
+        if came in context.table.mesh:
+            passed = set()  # the other node of the mesh has the same children, and says it of them
         return TopicReach(
             scope, len(self._trie.match(destination.name)), sorted(each.name for each in onward), len(passed)
         )

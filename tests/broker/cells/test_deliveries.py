@@ -53,6 +53,22 @@ async def test_a_sibling_that_is_passed_by_is_counted_and_the_parent_that_is_not
     assert hq.said.readers == 1
 
 
+@pytest.mark.parametrize(("scope", "passed"), [("vertical", 1), ("tree", 0)])
+async def test_the_children_of_a_mesh_are_passed_by_once_or_not_at_all(
+    meshed: Any, scope: str, passed: int
+) -> None:
+    """Two roots over a mesh with a store, and over south; each root reads too."""
+    for name in ("hq-1", "hq-2", "south"):
+        meshed.forest.consumer(name, "topic:prices/milk", f"reads at {name}")
+    meshed.forest.settle(1.0)
+    checks = {name: Deliveries(meshed.hosts[name], cells) for name, cells in meshed.cells.items()}
+    found = [each.said for each in await checks["york"].check("prices/milk", SCOPES[scope])]
+    said = [each for each in found if each is not None]
+    assert sum(each.readers for each in said) == 2
+    assert sum(each.passed_by for each in said) == passed
+    assert sum(each.lines for each in said) == 1 - passed
+
+
 async def test_names_below_are_told_to_nodes_above_only(checks: dict[str, Deliveries]) -> None:
     _south, hq = await checks["south"].check("prices/milk", SCOPES["tree"])
     assert hq.said is not None
