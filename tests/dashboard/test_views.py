@@ -109,6 +109,16 @@ async def test_what_needs_attention_is_said_with_its_reason(
     await expect(lines.filter(has_text="The site's broker is waiting")).to_contain_text("cannot be reached")
 
 
+async def test_a_satellite_without_a_core_says_so(
+    opened: Opened, served: Served, fake: FakeNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usual = fake.status
+    monkeypatch.setattr(fake, "status", lambda: usual() | {"disconnected": True})
+    page = await opened(await served(fake))
+    await expect(page.locator(".lines li").first).to_contain_text("This satellite is disconnected")
+    await expect(page.get_by_title("No core is linked")).to_contain_text("disconnected")
+
+
 async def test_a_state_is_told_by_shape_and_word_not_by_colour_alone(
     opened: Opened, served: Served, fake: FakeNode
 ) -> None:
