@@ -10,7 +10,7 @@ import logging
 import re
 import sys
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 
 from broker.core.clients.duplicate_injection import warning
 from config.model import Site
@@ -42,13 +42,30 @@ def masked_paths(text: str) -> str:
 
 
 class TextFormatter(logging.Formatter):
-    """One line; a traceback below it where there is one."""
+    """One line; a traceback below it where there is one, each of whose lines is indented.
+
+    Texts of others end no line, begin none and steer no terminal.
+    """
 
     def __init__(self) -> None:
         super().__init__(_TEXT)
 
     def format(self, record: logging.LogRecord) -> str:
         return masked_paths(super().format(record))
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 (the standard library's name)
+        return escaped(super().formatMessage(record))
+
+    def formatException(self, *given: Any) -> str:  # noqa: N802 (the standard library's name)
+        lines = super().formatException(*given).split("\n")
+        return "\n".join(f"  {escaped(line)}" for line in lines)
+
+
+def escaped(text: str) -> str:
+    """The same with control characters, ends of lines and the like written out."""
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
 
 
 class JsonFormatter(logging.Formatter):

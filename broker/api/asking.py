@@ -4,7 +4,7 @@ import contextlib
 import inspect
 from collections.abc import Coroutine, Iterable, Iterator, Mapping
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 import msgspec.inspect
@@ -14,14 +14,24 @@ from broker.api.errors import in_words
 from broker.api.operation import Operation
 from broker.cells.cells import Arguments, CellCommand
 from broker.core.errors import SwitchError
+from broker.core.sessions.masking import hidden
 from broker.entrance.operators import Asker
 from broker.shares import LoopShare
+from config.operators import ROLES
 from sapwood.protocol.errors import SapwoodError
 
 _TIMEOUT: Final = 10.0
 _BY: Final = "by"
-"""Beside the parameters of a question to another node: the operator who asks."""
+_ROLE: Final = "by_role"
+"""Beside the parameters of a question to another node: the operator who asks, and its role there."""
 _LONGEST_NAME: Final = 64
+
+
+class _AskerThere(NamedTuple):
+    """Whoever asked at another node. `role`: '' = that node does not tell it."""
+
+    name: str
+    role: str
 
 
 async def carry_out(
@@ -31,7 +41,8 @@ async def carry_out(
 
     `who`, from `address`: the operator, for the trail.
     """
-    with _on_trail(node, operation, who, address, values):
+    with _on_trail(node, operation, who, address) as said:
+        said |= values
         return await _carried_out(node, operation, values, who)
 
 
@@ -40,7 +51,7 @@ async def _carried_out(node: RunningNode, operation: Operation, values: Mapping[
     if operation.remote:
         name, question = operation.question(values)
         if name not in ("", node.name):
-            return await _asked(node, name, operation, {**question, _BY: who.name})
+            return await _asked(node, name, operation, {**question, _BY: who.name, _ROLE: who.role})
     made = operation.work(node, **operation.arguments(values))
     answer = await made if inspect.isawaitable(made) else made
     if operation.changes:
@@ -50,18 +61,24 @@ async def _carried_out(node: RunningNode, operation: Operation, values: Mapping[
 
 @contextlib.contextmanager
 def _on_trail(
-    node: RunningNode, operation: Operation, who: Asker, address: str, said: Mapping[str, Any]
-) -> Iterator[None]:
-    """Whatever changes something is written down, also where it was refused."""
+    node: RunningNode, operation: Operation, who: Asker | _AskerThere, address: str
+) -> Iterator[dict[str, Any]]:
+    """Whatever changes something is written down, also where it was refused; of its values those that were
+    taken, which the caller puts into the dictionary.
+    """
+    said: dict[str, Any] = {}
     result = "done"
     try:
-        yield
+        yield said
     except BaseException as error:
         result = str(error) or type(error).__name__
+        for name, value in operation.secrets(said):
+            said[name] = hidden(value)
+            result = result.replace(value, said[name])
         raise
     finally:
         if operation.method != "GET":
-            node.trail.add(who, address, f"{operation.method} {operation.path}", dict(said), result)
+            node.trail.add(who.name, who.role, address, f"{operation.method} {operation.path}", said, result)
 
 
 def serve(node: RunningNode, operations: Iterable[Operation]) -> None:
@@ -78,11 +95,18 @@ def serve(node: RunningNode, operations: Iterable[Operation]) -> None:
 
 def _answer(node: RunningNode, operation: Operation, asker: str, question: Arguments) -> Any:
     assert operation.work is not None
-    by = question.get(_BY)
-    who = Asker(f"{by[:_LONGEST_NAME]} at {asker}" if isinstance(by, str) else asker, "administrator")
-    with _on_trail(node, operation, who, "the tree", question):
-        made = operation.work(node, **operation.arguments(operation.take(question)))
+    with _on_trail(node, operation, _who(asker, question), "the tree") as said:
+        taken = operation.take(question)
+        said |= operation.question(taken)[1]
+        made = operation.work(node, **operation.arguments(taken))
     return _in_slices(made, LoopShare(node.driver.shares)) if inspect.iscoroutine(made) else made
+
+
+def _who(asker: str, question: Arguments) -> _AskerThere:
+    """Whoever another node says it was. Its role there is for the trail, and opens nothing here."""
+    by, role = question.get(_BY), question.get(_ROLE)
+    name = f"{by[:_LONGEST_NAME]} at {asker}" if isinstance(by, str) else asker
+    return _AskerThere(name, role if isinstance(role, str) and role in ROLES else "")
 
 
 async def _in_slices(work: Coroutine[Any, None, Any], share: LoopShare) -> Any:

@@ -21,7 +21,7 @@ _SHORTEST: Final = 1.0
 _MOST_WAYS: Final = 16
 _PATH: Final = "/api/invitations"
 _REFUSED: Final = {409: "REFUSED: this node invites nobody; or the text says why."}
-_WHAT: Final = Parameter("what", "A child's name, or the id of an invitation.", in_path=True)
+_WHAT: Final = Parameter("what", "A child's name, or the id of an invitation.", in_path=True, secret=True)
 
 
 def _office(node: RunningNode) -> "Registry":

@@ -51,6 +51,7 @@ class Parameter:
 
     `unsaid`: its value where a node of an earlier version asks, which does not say it; None = the default.
     `argument`: on the command line it has a place and no name; that is how the place is called.
+    `secret`: a value that is refused may be somebody's secret, and is nowhere kept as it is.
     """
 
     name: str
@@ -63,6 +64,7 @@ class Parameter:
     in_path: bool = False
     unsaid: Any = None
     argument: str = ""
+    secret: bool = False
 
     def read(self, given: str | None) -> Any:
         """The value of a text. Raises `BadRequest`."""
@@ -236,6 +238,11 @@ class Operation:
             said = msgspec.structs.asdict(values["body"])
             asked |= {name: value for name, value in said.items() if value is not None}
         return str(asked.pop("node", "") or values.get("node", "")), asked
+
+    def secrets(self, values: Mapping[str, Any]) -> list[tuple[str, str]]:
+        """Those that may be somebody's secret, by name."""
+        found = ((each.name, values.get(each.name)) for each in self.parameters if each.secret)
+        return [(name, value) for name, value in found if isinstance(value, str) and value]
 
     def arguments(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """What the function takes."""

@@ -13,7 +13,7 @@ from broker.api.pages import Cut, chunks, page_of
 from broker.core.errors import NotFound
 from broker.core.messages.queue_names import SUBSCRIPTION
 from broker.core.routing.subscriptions import Subscription
-from broker.core.sessions.masking import masked
+from broker.core.sessions.masking import hidden, masked
 from broker.core.sessions.sessions import Connection as ClientConnection
 from broker.core.sessions.sessions import PushConsumer
 from broker.core.sessions.sessions import Session as ClientSession
@@ -115,7 +115,7 @@ async def listed(node: RunningNode, cut: Cut) -> Sessions:
     "/api/sessions/{session}",
     "Close all connections of a session, which ends with the last of them; its application may come back.",
     "clients",
-    (Parameter("session", "As the list of sessions has it.", in_path=True, argument="SESSION"),),
+    (Parameter("session", "As the list of sessions has it.", in_path=True, argument="SESSION", secret=True),),
     errors=GONE,
     commands=(
         PlainCommand(
@@ -134,7 +134,7 @@ async def close(node: RunningNode, session: str) -> SessionClosed:
                 for connection in connections:
                     connection.end("an operator closed this session")
                 return SessionClosed(closed=session, connections=len(connections))
-    raise NotFound(f"node {node.name} has no session {session[:80]!r}")
+    raise NotFound(f"node {node.name} has no session {hidden(session)!r}")
 
 
 def _session(node: RunningNode, session: ClientSession) -> SessionAnswer:

@@ -1,17 +1,18 @@
 """The trail of changes: who changed what at a node by its operations, when, and what came of it."""
 
-from itertools import islice
+import asyncio
 from typing import Any
 
 from broker.advisory_log import iso_time
 from broker.api.context import RunningNode
 from broker.api.operation import AT, AWAY, PAGE, Answer, Parameter, PlainCommand, operation
 from broker.api.pages import Cut, cursor, number_in
+from broker.trail import ChangeRecord
 
 
 class ChangeAnswer(Answer):
-    """`who`: the operator; `NAME at NODE` where another node asked for it. `said`: parameters and body, by
-    name. `result`: done, or why it was not.
+    """`who`: the operator; `NAME at NODE` where another node asked for it; `role`: as that node told it.
+    `said`: parameters and body, by name. `result`: done, or why it was not.
     """
 
     seq: int
@@ -47,9 +48,17 @@ class Changes(Answer):
     errors=AWAY,
     commands=(PlainCommand("trail", "Show who changed what at a node.", ("changes",)),),
 )
-def changes(node: RunningNode, channels: bool, cut: Cut) -> Changes:
+async def changes(node: RunningNode, channels: bool, cut: Cut) -> Changes:
+    """A page of it; others have their turn while the files are read."""
     trail = node.access.forwards.trail if channels else node.trail
-    found = list(islice(trail.latest(number_in(cut.after)), cut.limit + 1))
+    found: list[ChangeRecord] = []
+    for change in trail.read(number_in(cut.after)):
+        if change is None:
+            await asyncio.sleep(0)
+        else:
+            found.append(change)
+            if len(found) > cut.limit:
+                break
     page, more = found[: cut.limit], len(found) > cut.limit
     return Changes(
         node=node.name,

@@ -12,7 +12,6 @@ from concurrent.futures import Executor
 from typing import Final
 
 from broker.core.neighbours.channels import REFUSED, UNREACHABLE, Channel, Side
-from broker.entrance.operators import Asker
 from broker.forwards.channel_log import ChannelLog
 from broker.forwards.copying import FileService, Put
 from broker.forwards.local_end import LocalEnd, LocalEnds
@@ -160,7 +159,7 @@ class Forwards:
         deed = "brought" if isinstance(asked, Put) else "fetched"
         counters[f"files_{deed}"] += 1
         said = {"folder": channel.name, "path": path, "size": service.size, "channel": channel.number.hex()}
-        self.trail.add(Asker(channel.origin, "operator"), channel.near.via, f"file {deed}", said)
+        self.trail.add(channel.origin, "", channel.near.via, f"file {deed}", said)
 
 
 def _place(offered: Forward | Folder) -> str:

@@ -5,6 +5,7 @@ Law: a pipe that is aborted ends with an error at the other end too, never like 
 
 import asyncio
 import contextlib
+import os
 import socket
 import struct
 from collections.abc import Coroutine
@@ -16,6 +17,7 @@ from broker.http.probes import probe
 
 PIECE: Final = 64 * 1024
 """Most bytes that are read at once."""
+_LOOK: Final = 2.0
 _AT_ONCE: Final = struct.pack("ii", 1, 0)
 
 
@@ -74,7 +76,10 @@ class TcpPipe:
             raise lost(error) from None
 
     async def broken(self) -> None:
-        await asyncio.Event().wait()
+        """Nothing wakes whoever has read the end: a reset that comes later is looked for now and then."""
+        while not (error := self._line.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)):
+            await asyncio.sleep(_LOOK)
+        raise lost(OSError(error, os.strerror(error)))
 
     async def write(self, data: bytes) -> None:
         try:

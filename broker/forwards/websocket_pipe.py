@@ -16,7 +16,7 @@ from aiohttp import web
 
 from broker.forwards.pipes import PIECE, PipeBroken, lost
 
-MAX_MESSAGE: Final = 4 * PIECE
+MAX_MESSAGE: Final = PIECE
 OPEN: Final = "open"
 _END: Final = "end"
 _ERROR: Final = "error "
@@ -32,6 +32,7 @@ class WebSocketPipe:
     def __init__(self, opened: WebSocket) -> None:
         self._socket = opened
         self.is_broken = False
+        self._rest = memoryview(b"")
 
     def __repr__(self) -> str:
         return f"<WebSocketPipe {'closed' if self._socket.closed else 'open'}>"
@@ -55,13 +56,21 @@ class WebSocketPipe:
         raise PipeBroken("the connection between the node and whoever asked for the channel has ended")
 
     async def read(self, most: int) -> bytes:
+        if self._rest:
+            return self._part(most)
         while not (found := await self.hear()):
             pass  # an empty message says nothing
         if isinstance(found, bytes):
-            return found
+            self._rest = memoryview(found)
+            return self._part(most)
         if found != _END:
             raise PipeBroken(f"expected bytes or {_END!r}, found {found[:40]!r}")
         return b""
+
+    def _part(self, most: int) -> bytes:
+        """Of the message that came last."""
+        part, self._rest = bytes(self._rest[:most]), self._rest[most:]
+        return part
 
     async def broken(self) -> None:
         while True:

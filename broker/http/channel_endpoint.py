@@ -4,7 +4,7 @@
 
 import asyncio
 from functools import partial
-from typing import cast
+from typing import Final, cast
 
 from aiohttp import web
 
@@ -20,6 +20,9 @@ from broker.http.refusals import cut_when_refused, refusal
 from broker.http.settings import HttpSettings
 from sapwood.protocol.errors import InvalidName
 from sapwood.protocol.names import node_name
+
+MOST: Final = 1024
+"""WebSockets that are open; each keeps a message, and what its library has read ahead."""
 
 
 class ChannelEndpoint(Endpoint):
@@ -51,6 +54,9 @@ class ChannelEndpoint(Endpoint):
         )
         if not opened.can_prepare(request):
             return not_upgraded(request, "channels are WebSockets: `sapwood forward` opens them")
+        if len(self._open) >= MOST:
+            text = f"{MOST} channels are open here: close one"
+            return parting(request, web.json_response({"code": "BUSY", "text": text}, status=503))
         guest = self._guests(request)
         if guest is not None:
             if not guest.may_log_in:
@@ -105,5 +111,5 @@ class ChannelEndpoint(Endpoint):
         who = asker(request, self._settings.operators)
         said = {**request.match_info, "channel": number}
         self._node.running.access.forwards.trail.add(
-            who, address(request), "GET /channel/{node}/{name}", said
+            who.name, who.role, address(request), "GET /channel/{node}/{name}", said
         )

@@ -41,6 +41,18 @@ def test_a_line_of_json() -> None:
     }
 
 
+def test_texts_of_others_end_no_line_and_steer_no_terminal() -> None:
+    made = record("! refused: %s", "x\n2026-11-23 W sapwood.link all is well\x1b[2J\r\u202e\x85 déjà")
+    try:
+        raise ValueError("two\n2026-11-23 W sapwood.link lines\x1b[2J")
+    except ValueError:
+        made.exc_info = sys.exc_info()
+    first, *others = TextFormatter().format(made).splitlines()
+    assert first.endswith(r"! refused: x\n2026-11-23 W sapwood.link all is well\x1b[2J\r\u202e\x85 déjà")
+    assert len(others) > 2
+    assert all(line.startswith("  ") and line.isprintable() for line in others)
+
+
 def test_an_error_stays_one_line() -> None:
     made = record("! failed")
     try:

@@ -6,16 +6,15 @@ from pathlib import Path
 import pytest
 
 from broker import trail
-from broker.entrance.operators import Asker
 from broker.trail import ChangeTrail
 
-ANNA = Asker("anna", "operator")
+ANNA = ("anna", "operator")
 PURGE = "DELETE /api/queues/{name}"
 
 
 def add(kept: ChangeTrail, *names: str) -> None:
     for name in names:
-        kept.add(ANNA, "10.0.0.1:4000", PURGE, {"name": name})
+        kept.add(*ANNA, "10.0.0.1:4000", PURGE, {"name": name})
 
 
 def names(kept: ChangeTrail, before: int = 0) -> list[object]:
@@ -53,7 +52,9 @@ def test_the_oldest_go_when_the_files_are_full(tmp_path: Path, monkeypatch: pyte
 
 def test_long_values_are_cut_and_a_line_break_forges_no_line(tmp_path: Path) -> None:
     kept = ChangeTrail(tmp_path / "trail")
-    kept.add(ANNA, "", PURGE, {"name": 'x\n{"seq": 9}', "ids": ["y" * 5000], "all": True}, "NO " + "z" * 5000)
+    kept.add(
+        *ANNA, "", PURGE, {"name": 'x\n{"seq": 9}', "ids": ["y" * 5000], "all": True}, "NO " + "z" * 5000
+    )
     (found,) = kept.latest()
     assert found.said["name"] == 'x\n{"seq": 9}'
     assert len(str(found.said["ids"])) < 1100
@@ -83,5 +84,82 @@ def test_a_disk_that_takes_nothing_stops_no_operator(
     with caplog.at_level(logging.INFO, "sapwood.operator"):
         add(kept, "orders")
     assert "the trail of changes cannot be written" in caplog.text
-    assert f"anna (operator) from 10.0.0.1:4000: {PURGE} name=orders: done" in caplog.text
+    assert f"'anna' (operator) from 10.0.0.1:4000: {PURGE} name='orders': done" in caplog.text
+    kept.close()
+
+
+def test_refusals_push_no_change_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trail, "_BYTES", 2000)
+    monkeypatch.setattr(trail, "_FILES", 2)
+    kept = ChangeTrail(tmp_path / "trail")
+    add(kept, "a", "b")
+    for number in range(200):
+        kept.add(*ANNA, "", PURGE, {"name": f"q{number}"}, "node hq has no such queue")
+    add(kept, "c")
+    told = list(kept.latest())
+    assert [each.said["name"] for each in told if each.result == "done"] == ["c", "b", "a"]
+    assert [each.seq for each in told] == sorted((each.seq for each in told), reverse=True)
+    assert told[0].seq == 203
+    assert 10 < len(told) < 63
+    assert told[1].said["name"] == "q199"
+    kept.close()
+    again = ChangeTrail(tmp_path / "trail")
+    add(again, "d")
+    assert next(again.latest()).seq == 204
+    again.close()
+
+
+def test_lines_that_somebody_spoilt_are_left_out(tmp_path: Path) -> None:
+    kept = ChangeTrail(tmp_path / "trail")
+    add(kept, "a")
+    kept.close()
+    file = tmp_path / "trail" / "changes.ndjson"
+    (line,) = file.read_bytes().splitlines()
+    wrong = (
+        b"[" * 100_000,
+        b'{"seq": "one"}',
+        b"\xff\xfe",
+        line.replace(b'"seq":1', b'"seq":-1'),
+        line.replace(b'"at":', b'"at":1e300,"then":'),
+        line.replace(b'"at":', b'"at":-5,"then":'),
+    )
+    file.write_bytes(b"\n".join((*wrong, line, *wrong, b"")))
+    assert names(ChangeTrail(tmp_path / "trail")) == ["a"]
+
+
+def test_others_have_their_turn_while_a_long_file_is_read(tmp_path: Path) -> None:
+    kept = ChangeTrail(tmp_path / "trail")
+    add(kept, *(f"q{number}" for number in range(1000)))
+    passed = 0
+    for change in kept.read(before=3):
+        if change is not None:
+            break
+        passed += 1
+    assert passed >= 10
+    kept.close()
+
+
+def test_names_and_values_of_others_forge_no_line_of_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    kept = ChangeTrail(tmp_path / "trail")
+    with caplog.at_level(logging.INFO, "sapwood.operator"):
+        kept.add("x' (administrator) from here\n= anna", "", "the tree", PURGE, {"name": "q: done\n= ben"})
+    (record,) = caplog.records
+    assert "\n" not in record.getMessage()
+    assert record.getMessage().startswith('= "x\' (administrator) from here\\n= anna" () from the tree: ')
+    kept.close()
+
+
+def test_passwords_and_invitations_are_not_kept(tmp_path: Path) -> None:
+    kept = ChangeTrail(tmp_path / "trail")
+    said = {"uris": ["wss://anna:pass-word@hq:7600/link"], "what": "sapwood1-KA1hY21lqnN0b3JlLTAwNDI"}
+    kept.add(
+        *ANNA, "", PURGE, said, "wss://anna:pass-word@hq is none, nor is sapwood1-KA1hY21lqnN0b3JlLTAwNDI"
+    )
+    (text,) = (each.read_text() for each in (tmp_path / "trail").iterdir())
+    assert "pass-word" not in text
+    assert "KA1h" not in text
+    assert "wss://…@hq:7600/link" in text
+    assert "sapwood1-…" in text
     kept.close()

@@ -98,6 +98,7 @@ async def test_roles_hold_changes_are_written_down_and_who_is_taken_out_is_out(
     )
     assert code == 0, errors
     (below,) = json.loads(output)["changes"]
+    assert below["role"] == "administrator"
     assert (below["who"], below["operation"], below["result"]) == ("ada at hq", "POST /api/permits", "done")
     assert below["said"]["child"] == "leeds"
 

@@ -1,12 +1,14 @@
 """A session's token as it may be shown: enough to tell sessions apart, not enough to be one."""
 
 import hmac
+import re
 from functools import lru_cache
 from typing import Final
 
 from broker.core.messages.queue_names import SITE
 
 _SHOWN: Final = 4
+_MASKED: Final = re.compile(r".{0,4}…[0-9a-f]{8}")
 
 _keys: list[bytes] = []
 
@@ -29,3 +31,8 @@ def masked(token: str) -> str:
         return SITE[1:]
     digest = hmac.digest(_keys[0] if _keys else b"", token.encode(errors="replace"), "sha256").hex()[:8]
     return f"{token[: min(_SHOWN, len(token) // 2)]}…{digest}"
+
+
+def hidden(text: str) -> str:
+    """The same of a text that may be a token as it is, or masked already."""
+    return text if _MASKED.fullmatch(text) else masked(text)

@@ -2,10 +2,13 @@
 
 import asyncio
 import socket
+from typing import Any, cast
 
+import aiohttp
 import pytest
 
 from broker.forwards.pipes import PIECE, PipeBroken, TcpPipe, dialled
+from broker.forwards.websocket_pipe import WebSocketPipe
 
 
 async def pair() -> tuple[TcpPipe, TcpPipe]:
@@ -54,3 +57,34 @@ async def test_what_is_aborted_ends_with_an_error() -> None:
     with pytest.raises(PipeBroken, match="the connection was lost: Connection reset by peer"):
         await there.read(9)
     await there.close()
+
+
+async def test_a_reset_that_comes_after_the_end_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("broker.forwards.pipes._LOOK", 0.01)
+    here, there = await pair()
+    await there.finish()
+    assert await here.read(9) == b""
+    waiting = asyncio.ensure_future(here.broken())
+    done, _ = await asyncio.wait([waiting], timeout=0.2)
+    assert not done, "half of it is still open"
+    await there.abort("it is over")
+    with pytest.raises(PipeBroken, match="the connection was lost: "):
+        await asyncio.wait_for(waiting, 60)
+    await here.close()
+
+
+class SaysOnce:
+    """A WebSocket on which one message has come."""
+
+    closed = False
+
+    def __init__(self, data: bytes) -> None:
+        self._data = [aiohttp.WSMessage(aiohttp.WSMsgType.BINARY, data, None)]
+
+    async def receive(self) -> aiohttp.WSMessage:
+        return self._data.pop()
+
+
+async def test_a_message_of_a_websocket_is_read_in_parts_that_have_room() -> None:
+    pipe = WebSocketPipe(cast("Any", SaysOnce(bytes(range(100)))))
+    assert [len(await pipe.read(40)) for _ in range(3)] == [40, 40, 20]

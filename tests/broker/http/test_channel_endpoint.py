@@ -8,7 +8,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from broker.forwards.local_end import WINDOW
+from broker.forwards.local_end import WINDOW, LocalEnd
 from broker.forwards.pipes import PIECE
 from broker.forwards.websocket_pipe import WebSocketPipe
 from broker.node import Node
@@ -135,6 +135,27 @@ async def test_it_needs_the_token_of_a_real_node_and_no_account_will_do(tmp_path
                 assert await pipe.hear() == "open"
                 assert await pipe.read(9) == b"hello"
                 assert await pipe.read(9) == b""
+    finally:
+        await node.stop()
+
+
+async def test_no_more_are_open_than_the_node_has_room_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("broker.http.channel_endpoint.MOST", 1)
+    log = AdvisoryLog(enabled=False)
+    node = Node(Site(name="hq", data=tmp_path, listener=Listener(port=0), advisory_log=log))
+    await node.start()
+    try:
+        url = f"http://127.0.0.1:{node.port}/channel/away/till"
+        async with aiohttp.ClientSession() as session:
+            monkeypatch.setattr(node.report.access.forwards, "reach", lambda *_: LocalEnd(ends, "a test"))
+            ends = node.report.access.forwards.ends
+            first = await session.ws_connect(url)
+            with pytest.raises(aiohttp.WSServerHandshakeError) as caught:
+                await session.ws_connect(url)
+            assert caught.value.status == 503
+            await first.close()
     finally:
         await node.stop()
 
