@@ -116,7 +116,7 @@ class TreeConnector:
     discover: str | None = value(
         NETWORK,
         f"lan: a parent is also asked for by multicast on the same network, behind `uri` and `uris`, as with "
-        f"`uri` {LAN}; it must prove itself, so `secret_env`, `secret_file` or `tls` is required",
+        f"`uri` {LAN}; it must prove itself, so `secret_env`, `secret_file` or the `ca` of `tls` is required",
         default=None,
         aside=True,
     )
@@ -246,7 +246,7 @@ class Listener:
     discoverable: bool = value(
         FLAG,
         "whether this node answers those who ask by multicast on the same network for a parent (branch and "
-        "root only; needs the extra dns)",
+        "root only; needs the extra dns, and a proof: secrets of its children, or a certificate in `tls`)",
         default=False,
     )
     link_brokers: tuple[LinkBroker, ...] = parts(

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from bridges.dns.errors import LocationError, without_library
 from bridges.dns.leases import Leases
 from bridges.dns.records import NamedParent, in_order
-from config.uris import address
+from config.uris import LAN, address
 
 if TYPE_CHECKING:
     from bridges.dns.lookup import LookupResult
@@ -53,7 +53,8 @@ async def ask_dns(domain: str, *, servers: Sequence[str], timeout: float) -> "Lo
 class Finder:
     """Of one domain. `lookups`, `failures`: how many, ever. `error`: of the latest look-up, '' if good.
 
-    `places`: of the latest good answer, all that could be used.
+    `places`: of the latest good answer, all that could be used. `anybody`: whoever is on the same network may
+    have answered.
     """
 
     def __init__(
@@ -66,6 +67,7 @@ class Finder:
         chance: random.Random | None = None,
     ) -> None:
         self.domain = address(uri).host
+        self.anybody = uri == LAN
         self._wanted = wanted
         self._look_up = look_up
         self._clock = clock
@@ -145,7 +147,7 @@ class Finder:
     def ways(self) -> list[str]:
         """The ways that DNS names, by priority and weight: drawn anew at each call."""
         living = [place for place in self.places if place not in self._lapsed]
-        return [place.uri for place in in_order(living or self.places, self._chance)]
+        return list(dict.fromkeys(place.uri for place in in_order(living or self.places, self._chance)))
 
     def names(self, uri: str) -> bool:
         """Whether the latest good answer names this way, lapsed or not."""

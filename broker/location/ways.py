@@ -5,6 +5,8 @@ Law: DNS is asked each time when its turn comes: at the start, after a link was 
 ways that all failed. So a parent that has moved is found without a restart.
 Law: an address that the parent has announced is tried when all that the file says has failed, and is one more
 way for the strategy; only the node that announced it may be there.
+Law: whoever is on the same network may answer `srv://local`. It is asked while there is no link alone, in its
+turn, or, where a strategy wants all ways together, when the others have failed; its answers move no link.
 Law: a link goes back to a better way once that was reachable twice in a row; if going back does not last, the
 next time is twice as far.
 """
@@ -36,7 +38,11 @@ def finders_of(site: Site, connector: TreeConnector) -> dict[str, Finder]:
         tree=site.tree,
         servers=connector.name_servers,
         timeout=site.link.connect_timeout,
-        secure=connector.tls != ClientTls() or connector.user is not None,
+        secure=(
+            connector.tls != ClientTls()
+            or connector.user is not None
+            or any(address(uri).tls for uri in connector.ways if not address(uri).looked_up)
+        ),
     )
     return {
         uri: Finder(uri, wanted, look_up=asking(connector.local_addresses) if uri == LAN else ask_dns)
@@ -85,6 +91,7 @@ class Ways:
         self._strategy = strategy or InOrder()
         self._go_back = self._pause = go_back
         self._went_back = -float("inf")
+        self._others_failed = False
         self._sleep = sleep
         self._clock = clock
         self.one_of_many: Callable[[], bool] = lambda: False
@@ -126,25 +133,33 @@ class Ways:
         return self._found.popleft()
 
     async def _addresses(self) -> list[Way]:
-        """All addresses at once. Raises `LocationError` where there is none."""
-        failed: LocationError | None = None
-        for finder in self.finders.values():
-            try:
-                await finder.look()
-            except LocationError as error:
-                failed = error
-        found = self._known()
-        if not found and failed is not None:
-            raise failed
-        return found
+        """All addresses at once; those that anybody may have told in the round after all others have failed.
 
-    def _known(self) -> list[Way]:
-        """All addresses, as the file, the latest answers of DNS and the parent have them."""
+        Raises `LocationError` where there is none.
+        """
+        failed: LocationError | None = None
+        for _ in range(2):
+            of_anybody, self._others_failed = self._others_failed, not self._others_failed
+            for finder in self.finders.values():
+                if finder.anybody == of_anybody:
+                    try:
+                        await finder.look()
+                    except LocationError as error:
+                        failed = error
+            if found := self._known(of_anybody=of_anybody):
+                return found
+        raise failed or LocationError("nothing says where the parent is")
+
+    def _known(self, *, of_anybody: bool = False) -> list[Way]:
+        """All addresses, as the file, the latest answers of DNS and the parent have them; or those others."""
         found: list[Way] = []
         for uri in self._uris:
             finder = self.finders.get(uri)
-            found += [Way(uri)] if finder is None else [Way(each, finder) for each in finder.ways()]
-        return [*found, *self._further()]
+            if finder is None:
+                found += [] if of_anybody else [Way(uri)]
+            elif finder.anybody == of_anybody:
+                found += [Way(each, finder) for each in finder.ways()]
+        return found if of_anybody else [*found, *self._further()]
 
     def _further(self) -> list[Way]:
         """The addresses that the parent has announced, and neither the file nor DNS says."""
@@ -174,10 +189,15 @@ class Ways:
         self._left.clear()
         self._found.clear()
         self._pairs.clear()
+        self._others_failed = False
 
     def follows(self, way: Way) -> bool:
         """Whether a link over this way may have to leave it while it works; see `moved`."""
-        return way.finder is not None or self._may_go_back
+        return self._may_be_unnamed(way) or self._may_go_back
+
+    @staticmethod
+    def _may_be_unnamed(way: Way) -> bool:
+        return way.finder is not None and not way.finder.anybody
 
     @property
     def _may_go_back(self) -> bool:
@@ -187,7 +207,7 @@ class Ways:
     async def moved(self, way: Way) -> str:
         """Return, saying why, once a link should leave `way`: DNS names it no more, or a better one works."""
         reasons: list[Coroutine[Any, Any, str]] = []
-        if way.finder is not None:
+        if way.finder is not None and not way.finder.anybody:
             reasons.append(self._unnamed(way, way.finder))
         if self._may_go_back:
             reasons.append(self._back(way))

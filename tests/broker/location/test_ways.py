@@ -1,10 +1,17 @@
 """Pairs of lines and addresses, one after the other; and leaving a way that works for a better one."""
 
+from collections.abc import Iterable, Sequence
+from typing import Any
+
 import pytest
 
+from bridges.dns.lookup import LookupResult
+from bridges.dns.records import NamedParent
+from broker.location.finder import Finder, ParentWanted
 from broker.location.strategies import InOrder, LoadShared, Way
 from broker.location.ways import Ways, finders_of
 from config.model import Site, TreeConnector
+from config.uris import LAN
 
 A, B = "ws://a:1/link", "ws://b:1/link"
 
@@ -135,3 +142,70 @@ async def test_the_same_network_is_asked_behind_all_that_the_file_says() -> None
 async def test_the_same_network_is_asked_once_where_the_file_says_it_twice() -> None:
     connector = TreeConnector(nodetype="leaf", uri="srv://local", discover="lan", secret_env="S")
     assert connector.ways == ("srv://local",)
+
+
+class Together(InOrder):
+    """Wants all ways at once, and finds that whoever answered by multicast is quicker than any other."""
+
+    lazy = False
+
+    async def better(self, present: Way, ways: Iterable[Way]) -> Way | None:
+        return next((each for each in ways if "evil" in each.uri), None)
+
+
+def with_lan(*uris: str, **more: Any) -> tuple[Ways, list[str]]:
+    """Ways in which somebody answers to each question on the network; and the questions."""
+    asked: list[str] = []
+
+    async def look_up(domain: str, *, servers: Sequence[str], timeout: float) -> LookupResult:
+        asked.append(domain)
+        return LookupResult((NamedParent("ws://evil:1/link", tree="acme"),), 0.0, ())
+
+    finder = Finder(LAN, ParentWanted(tree="acme"), look_up=look_up)
+    return Ways((*uris, LAN), {LAN: finder}, strategy=Together(), **more), asked
+
+
+async def test_the_same_network_is_asked_when_all_others_have_failed_whatever_the_strategy() -> None:
+    ways, asked = with_lan(A, B)
+    assert [(await ways.next()).uri for _ in range(2)] == [A, B]
+    assert not asked
+    assert (await ways.next()).uri == "ws://evil:1/link"
+    assert [(await ways.next()).uri for _ in range(2)] == [A, B]
+    assert len(asked) == 1
+    ways.restart()
+    assert (await ways.next()).uri == A
+
+
+async def test_where_nothing_else_is_known_the_same_network_is_asked_at_once() -> None:
+    ways, asked = with_lan()
+    assert [(await ways.next()).uri for _ in range(2)] == ["ws://evil:1/link"] * 2
+    assert len(asked) == 2
+
+
+async def test_whoever_answers_on_the_same_network_moves_no_link() -> None:
+    class Enough(Exception):
+        """The test has seen enough."""
+
+    slept = 0
+
+    async def sleep(_seconds: float) -> None:
+        nonlocal slept
+        slept += 1
+        if slept > 20:
+            raise Enough
+
+    ways, asked = with_lan(A, B, go_back=1.0, sleep=sleep)
+    assert not with_lan()[0].follows(Way("ws://hq:1/link", ways.finders[LAN]))
+    for way in (Way(A), Way("ws://hq:1/link", ways.finders[LAN], place=2)):
+        slept = 0
+        with pytest.raises(Enough):
+            await ways.moved(way)
+    assert not asked
+
+
+def test_a_way_with_tls_in_the_file_lets_nobody_take_tls_away() -> None:
+    site = Site(name="york", tree="acme")
+    connector = TreeConnector(nodetype="leaf", uri="wss://hq", discover="lan", secret_env="S")
+    assert finders_of(site, connector)[LAN]._wanted.secure
+    connector = TreeConnector(nodetype="leaf", uri="ws://hq", discover="lan", secret_env="S")
+    assert not finders_of(site, connector)[LAN]._wanted.secure
