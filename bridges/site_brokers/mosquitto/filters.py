@@ -1,22 +1,29 @@
 """Our topic filters in the session that the broker keeps, and the copies that come where several match."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from bridges.site_brokers.mosquitto.connection import Received
 from treeconnector.patterns import matches
+from treeconnector.trie import PatternTrie
 
 _MOST_ID: Final = 268_435_455
 
 
 class OwnFilters:
-    """`ids`: by filter; it is the memory's own. `awaited`: filters that are wanted, until the broker has
-    answered for them.
+    """`ids`: by filter; it is the memory's own, and whoever changes it there says so (`reread`).
+    `awaited`: filters that are wanted, until the broker has answered for them.
+
+    Law: a message costs what matches it, and a change what has changed, however many filters there are.
     """
 
     def __init__(self, ids: dict[str, int]) -> None:
         self.ids = ids
         self.awaited: set[str] = set()
+        self._texts: dict[int, str] = {}
+        self._trie: PatternTrie[str] = PatternTrie()
+        self._last = 0
+        self.reread()
 
     def __repr__(self) -> str:
         return f"<OwnFilters {len(self.ids)}>"
@@ -24,9 +31,33 @@ class OwnFilters:
     def __len__(self) -> int:
         return len(self.ids)
 
+    def reread(self) -> None:
+        """The memory has others now."""
+        ids = dict(self.ids)
+        self.ids.clear()
+        self._texts, self._trie, self._last = {}, PatternTrie(), 0
+        self.add(ids)
+
+    def add(self, ids: Mapping[str, int]) -> None:
+        for text, number in ids.items():
+            self.remove(text)
+            self.ids[text] = number
+            self._texts[number] = text
+            self._trie.add(text, text)
+            self._last = max(self._last, number)
+
+    def remove(self, text: str) -> None:
+        number = self.ids.pop(text, None)
+        if number is not None:
+            self._trie.remove(text, text)
+            self._texts.pop(number, None)
+
+    def are_ours(self, numbers: Iterable[int]) -> bool:
+        return all(number in self._texts for number in numbers)
+
     def matching(self, topic: str) -> Iterator[tuple[int, str]]:
         """Id and text of those that match."""
-        return ((number, text) for text, number in self.ids.items() if matches(text, topic))
+        return ((self.ids[text], text) for text in self._trie.match(topic))
 
     def awaits(self, topic: str) -> bool:
         """Would a message at this topic get lost now, because we are about to subscribe to it?"""
@@ -34,8 +65,7 @@ class OwnFilters:
 
     def free_ids(self, texts: Iterable[str]) -> dict[str, int]:
         """An id for each, above all others, so that it is not one that messages still come for."""
-        last = max(self.ids.values(), default=0)
-        return {text: (last + number) % _MOST_ID + 1 for number, text in enumerate(texts)}
+        return {text: (self._last + number) % _MOST_ID + 1 for number, text in enumerate(texts)}
 
 
 class Copies:
@@ -66,7 +96,7 @@ class Copies:
         said = (received.topic, received.payload, received.retained, properties)
         came = set(received.filters)
         may_be = bool(came and self._came) and said == self._said and came.isdisjoint(self._came)
-        if may_be and self._came.issubset(self._filters.ids.values()):
+        if may_be and self._filters.are_ours(self._came):
             self._came |= came
             return True
         first, self._resumed = self._resumed, False

@@ -23,7 +23,6 @@ from bridges.site_brokers.mosquitto.publishing import ENVELOPE, Poster
 from bridges.site_brokers.mosquitto.session_takeover import FILTERS, PATIENCE, read, written
 from sapwood.protocol.bundles import Message
 from sapwood.protocol.destinations import Destination, Kind
-from treeconnector.patterns import matches
 from treeconnector.trie import PatternTrie
 
 _log = logging.getLogger("sapwood.site")
@@ -102,6 +101,7 @@ class Subscriber:
             if not memory.session:
                 _log.info("= the site's broker has a session of this node from before its database was made")
                 memory.new_session(dict(memory.filters))
+        self._filters.reread()
         if memory.heir:
             self._patience = asyncio.get_running_loop().create_task(self._be_patient())
 
@@ -209,7 +209,7 @@ class Subscriber:
         self._granted_filters.difference_update(gone)
         now = asyncio.get_running_loop().time()
         self._fresh = {text: at for text, at in self._fresh.items() if at > now - _GREETED}
-        ids.update(self._filters.free_ids(text for text in fresh if text not in ids))
+        self._filters.add(self._filters.free_ids(text for text in fresh if text not in ids))
         self._fresh.update(dict.fromkeys(fresh, now))
         if fresh:
             self._memory.save_session()
@@ -219,7 +219,7 @@ class Subscriber:
         self._answered(fresh, codes)
         await self._client.unsubscribe(gone)
         for text in gone:
-            ids.pop(text, None)
+            self._filters.remove(text)
         if gone:
             self._memory.save_session()
         self._has_news = True
@@ -235,7 +235,7 @@ class Subscriber:
 
     def _granted(self, text: str, code: int) -> None:
         if code >= FAILURE:
-            self._filters.ids.pop(text, None)
+            self._filters.remove(text)
             self._granted_filters.discard(text)
             if self._denied.get(text) != code:
                 _log.warning("! the site's broker does not let us read %s: reason code %d", text, code)
@@ -310,7 +310,7 @@ class Subscriber:
     def _is_fresh(self, topic: str) -> bool:
         """Have we subscribed to this lately, so that what is retained comes without being published?"""
         since = asyncio.get_running_loop().time() - _GREETED
-        return any(at > since and matches(text, topic) for text, at in self._fresh.items())
+        return any(self._fresh.get(text, since) > since for _, text in self._filters.matching(topic))
 
     def _key(self, received: Received) -> str:
         """The same for a repetition, and for nothing else in one session of ours at the broker."""

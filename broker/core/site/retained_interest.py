@@ -67,6 +67,12 @@ class RetainedInterest(Policy):
             return []
         return [topic(name) for name in islice(self._from_site, _MOST_FOLLOWED)]
 
+    def follows(self, name: str) -> bool:
+        """Is this one of them?"""
+        if self.broker_retains or name not in self._from_site:
+            return False
+        return len(self._from_site) <= _MOST_FOLLOWED or name in islice(self._from_site, _MOST_FOLLOWED)
+
     def withdrawn(self, advices: list[Advice]) -> None:
         """Neighbours have been told that nobody wants these any more."""
         for advice in advices:

@@ -12,7 +12,7 @@ Law: what was not answered when the connection is lost is given again, marked. W
 dead letter at once.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from broker.core.clients.switch import Switch
@@ -27,6 +27,7 @@ from broker.core.routing.subscriptions import Subscription
 from broker.core.routing.topics import Topics
 from broker.core.rows import SubscriptionRow
 from broker.core.sessions.sessions import Connection, ConsumerDelivery, Session
+from broker.core.settings import QueuePolicy
 from broker.core.site.retained_interest import RetainedInterest
 from broker.core.site.site_consumer import SiteConsumer
 from broker.core.site.site_intake import SiteIntake
@@ -38,6 +39,7 @@ from sapwood.protocol.session_frames import Acknowledge
 from treeconnector.edge import CREDIT, BrokerConsumer, BrokerDelivery, Taken
 from treeconnector.interests import Interests
 from treeconnector.patterns import matches
+from treeconnector.trie import PatternTrie
 
 _MOST_RETAINED: Final = 100_000
 _MOST_GREETED: Final = 10_000
@@ -80,6 +82,7 @@ class SiteClient(Policy):
         self._all: SiteConsumer | None = None
         self._retained: dict[str, bytes] = {}
         self._wanted: set[Destination] | None = None
+        self._wanted_topics: PatternTrie[Destination] = PatternTrie()
 
     def __repr__(self) -> str:
         wanted = len(self._wanted or ())
@@ -351,15 +354,38 @@ class SiteClient(Policy):
         context = self._context
         if self._wanted is None:
             self._wanted = {key for key in context.table if self._is_wanted(key)}
-        every = (
-            topic(policy.pattern)
+            for key in self._wanted:
+                self._note_topic(key)
+        every = (topic(policy.pattern) for policy in self._tree_policies())
+        return frozenset(self._wanted).union(every, self._interest.followed)
+
+    def _tree_policies(self) -> Iterator[QueuePolicy]:
+        context = self._context
+        return (
+            policy
             for policy in context.settings.policies
             if policy.kind == Kind.TOPIC and policy.scope == Scope.TREE and context.role.has_parent
         )
-        return frozenset(self._wanted).union(every, self._interest.followed)
+
+    def _note_topic(self, key: Destination) -> None:
+        """It is wanted from now on, or not any more."""
+        if key.kind != Kind.TOPIC or self._wanted is None:
+            return
+        if key in self._wanted:
+            self._wanted_topics.add(key.name, key)
+        else:
+            self._wanted_topics.remove(key.name, key)
 
     def takes_from_site(self, name: str) -> bool:
-        return any(key.kind == Kind.TOPIC and matches(key.name, name) for key in self.wanted)
+        """It costs what matches, however much is wanted."""
+        if self._wanted is None:
+            _ = self.wanted
+        wide = (policy.pattern for policy in self._tree_policies())
+        return (
+            bool(self._wanted_topics.match(name))
+            or self._interest.follows(name)
+            or any(matches(pattern, name) for pattern in wide)
+        )
 
     def interest_changed(self, key: Destination) -> None:
         self.route_changed(key)
@@ -369,6 +395,7 @@ class SiteClient(Policy):
         if self._wanted is None or self._is_wanted(key) == (key in self._wanted):
             return
         self._wanted ^= {key}
+        self._note_topic(key)
         if key.kind == Kind.TOPIC and key not in self._wanted:
             self._interest.unwanted(key.name)
         for wanted_changed in self._context.policies.wanted_changed:

@@ -1,6 +1,11 @@
 """Our filters and their ids; of the copies that come for them, the first is the message."""
 
+from typing import Any
+
+import pytest
+
 from bridges.properties import MqttProperties
+from bridges.site_brokers.mosquitto import filters as filters_module
 from bridges.site_brokers.mosquitto.connection import Received
 from bridges.site_brokers.mosquitto.filters import Copies, OwnFilters
 
@@ -43,10 +48,10 @@ def test_of_copies_the_first_is_taken_whatever_filter_it_came_for() -> None:
 
 
 def test_what_came_for_a_filter_that_is_no_longer_ours_makes_no_copy_of_what_comes_next() -> None:
-    ids = {"#": 1, "a": 2}
-    copies = Copies(OwnFilters(ids))
+    own = OwnFilters({"#": 1, "a": 2})
+    copies = Copies(own)
     assert taken(copies, came(b"x", 2)) == [(b"x", False)]
-    del ids["a"]
+    own.remove("a")
     assert taken(copies, came(b"x", 1)) == [(b"x", True)]
 
 
@@ -62,3 +67,59 @@ def test_the_first_message_of_an_old_session_may_be_a_copy() -> None:
 def test_a_broker_that_names_no_filters_or_all_of_them_sends_no_copies() -> None:
     copies = Copies(OwnFilters({"#": 1, "a": 2}))
     assert taken(copies, came(b"x"), came(b"x"), came(b"x", 1, 2), came(b"x", 1, 2)) == [(b"x", False)] * 4
+
+
+def many() -> OwnFilters:
+    return OwnFilters({f"prices/{number}/+": number for number in range(1, 10_001)})
+
+
+def test_a_message_costs_what_matches_it_however_many_filters_there_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tried: list[str] = []
+    monkeypatch.setattr(filters_module, "matches", lambda text, topic: tried.append(text))
+    found = many()
+    assert list(found.matching("prices/77/tea")) == [(77, "prices/77/+")]
+    copies = Copies(found)
+    assert not copies.is_one(came(b"x", 77)._replace(topic="prices/77/tea"))
+    assert not copies.is_one(came(b"x", 77)._replace(topic="prices/77/tea"))
+    assert tried == []
+
+
+def test_a_change_costs_what_has_changed() -> None:
+    class Counted(dict[str, int]):
+        """Counts whoever goes through all of it."""
+
+        walks = 0
+
+        def values(self) -> Any:
+            Counted.walks += 1
+            return super().values()
+
+        def __iter__(self) -> Any:
+            Counted.walks += 1
+            return super().__iter__()
+
+    found = many()
+    found.ids = Counted(found.ids)
+    Counted.walks = 0
+    for number in range(100):
+        found.add(found.free_ids([f"stock/{number}"]))
+        found.remove(f"prices/{number + 1}/+")
+    assert Counted.walks == 0
+    assert len(found) == 10_000
+    assert found.ids["stock/99"] == 10_100
+    assert list(found.matching("prices/1/tea")) == []
+    assert found.are_ours({10_100, 5_000})
+    assert not found.are_ours({1})
+
+
+def test_the_memory_s_own_are_read_again() -> None:
+    ids = {"a": 1}
+    found = OwnFilters(ids)
+    ids.clear()
+    ids["b/#"] = 7
+    found.reread()
+    assert (list(found.matching("a")), list(found.matching("b/c"))) == ([], [(7, "b/#")])
+    assert found.free_ids(["x"]) == {"x": 8}
+    assert found.ids is ids

@@ -12,6 +12,7 @@ from sapwood.protocol.bundles import Message, Properties, Scope
 from sapwood.protocol.destinations import Destination, Kind, parse
 from simulation.forest import Forest
 from treeconnector.edge import BrokerConsumer, Taken
+from treeconnector.patterns import matches
 
 
 def chain(forest: Forest, policies: Iterable[QueuePolicy] = ()) -> Broker:
@@ -290,3 +291,33 @@ def test_what_the_broker_has_is_not_given_again_because_its_reader_is_known_bett
     assert broker.payloads() == [b"answer"]
     broker.confirm()
     assert (forest["york"].waiting(), broker.site.unanswered) == (0, 0)
+
+
+def test_whether_a_topic_is_taken_costs_what_matches_it_however_much_is_wanted(
+    forest: Forest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policy = QueuePolicy(Kind.TOPIC, "all/#", scope=Scope.TREE)
+    broker = chain(forest, [policy])
+    for number in range(300):
+        forest.consumer("hq", f"topic:prices/{number}/+", name=f"reader-{number}")
+    gone = forest.consumer("hq", "topic:stock/+", name="gone")
+    forest.settle(1.0)
+    assert broker.site.takes_from_site("stock/tea")
+    assert len(broker.site.wanted) == 302
+    tried: list[str] = []
+
+    def noted(pattern: str, name: str) -> bool:
+        tried.append(pattern)
+        return matches(pattern, name)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(site, "matches", noted)
+        patched.setattr(type(broker.site), "wanted", property(lambda self: pytest.fail("a whole set")))
+        takes = broker.site.takes_from_site
+        assert [takes(name) for name in ("prices/7/tea", "prices/7", "all/tea", "sales")] == [
+            True, False, True, False,
+        ]  # fmt: skip
+    assert len(tried) <= 4
+    gone.disconnect()
+    forest.settle(30.0)
+    assert not broker.site.takes_from_site("stock/tea")
