@@ -13,7 +13,7 @@ import asyncio
 import contextlib
 import logging
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 import pika
@@ -303,6 +303,7 @@ class Channel:
         acknowledged: bool = True,
         exclusive: bool = False,
         priority: int = 0,
+        arguments: Mapping[str, Any] | None = None,
     ) -> str:
         """Consume; returns the consumer's tag. `priority`: below 0 gives way to all plain consumers.
 
@@ -328,7 +329,7 @@ class Channel:
             auto_ack=not acknowledged,
             exclusive=exclusive,
             consumer_tag=tag,
-            arguments={"x-priority": priority} if priority else None,
+            arguments={**({"x-priority": priority} if priority else {}), **(arguments or {})} or None,
         )
         return str(answer.consumer_tag)
 

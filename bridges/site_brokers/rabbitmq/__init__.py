@@ -5,6 +5,7 @@
 | `bridge` | the port `bridges.site_brokers.base.Bridge`: what holds the rest together |
 | `connection` | where a site's RabbitMQ is, and its management API |
 | `taking`, `bindings` | consuming what others want; the queue through which topics come |
+| `streams` | how far each stream was taken |
 | `publishing` | publisher confirms in a window; what was refused, and why |
 | `messages`, `replies` | destinations and properties, ours and AMQP's; where replies go |
 | `discovery`, `management` | who consumes: the event exchange, the management API, passive declares |

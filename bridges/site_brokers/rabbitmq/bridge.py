@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 from collections.abc import Coroutine, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 from bridges.amqp.connection import Connection, Incoming
@@ -37,12 +38,14 @@ from bridges.site_brokers.rabbitmq.messages import (
     properties_of,
     taken_for,
     taken_from_queue,
+    taken_from_stream,
     taken_from_topic,
 )
 from bridges.site_brokers.rabbitmq.ownership import claim
 from bridges.site_brokers.rabbitmq.publishing import NO_QUEUE, Outgoing, Publisher, Refused
 from bridges.site_brokers.rabbitmq.replies import ARGUMENTS, DIRECT, Replies, destination_of
-from bridges.site_brokers.rabbitmq.taking import Read, Taker
+from bridges.site_brokers.rabbitmq.streams import offset_of
+from bridges.site_brokers.rabbitmq.taking import PREFETCH, Read, Taker
 from sapwood.protocol.destinations import Destination, Kind, queue
 from sapwood.protocol.errors import PatternError
 
@@ -240,7 +243,14 @@ class Visit:
         where = destination_of(name.removeprefix(REPLIES)) if name.startswith(REPLIES) else None
         if where is not None:
             return lambda message: taken_for(where, message, self._replies.read)
-        return lambda message: taken_from_queue(name, message, self._replies.read)
+        return partial(self._read_one, name)
+
+    def _read_one(self, name: str, message: Incoming) -> Taken | None:
+        offset, streams = offset_of(message), self._taker.streams
+        if offset is None or name not in streams:
+            return taken_from_queue(name, message, self._replies.read)
+        doubtful = streams.is_doubtful(name, offset, PREFETCH)
+        return taken_from_stream(name, message, offset, self._replies.read, doubtful=doubtful)
 
     def _read_topic(self, message: Incoming) -> Taken | None:
         return taken_from_topic(message, self._replies.read)

@@ -18,11 +18,15 @@ Wrinkle: a private queue (an exclusive one) cannot be asked for, and has an owne
 Replies go to such queues, and to those that the broker has named: they are `queue:NAME@NODE`, of which no
 other node needs to be told. So is one that was named for a reply and that nobody consumes: it is polled.
 Queues that a plugin has named are reached through their bindings only.
+
+Wrinkle: the broker answers for a stream that it has no consumers, and no event tells of one that comes: the
+management API knows them, some seconds late.
 """
 
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from sapwood.protocol.destinations import queue, topic
@@ -57,6 +61,7 @@ class Listed(NamedTuple):
     durable: bool
     private: bool
     vanishing: bool = False
+    stream: bool = False
 
 
 @dataclass(slots=True)
@@ -69,6 +74,7 @@ class Known:
     durable: bool = False
     private: bool = False
     vanishing: bool = False
+    stream: bool = False
     consumers: int = 0
     keys: set[str] = field(default_factory=set)
 
@@ -136,7 +142,8 @@ class QueueTable:
 
     def _made(self, name: str, headers: Mapping[str, Any]) -> None:
         private = bool(headers.get("exclusive")) or bool(headers.get("owner_pid"))
-        listed = Listed(name, bool(headers.get("durable")), private, bool(headers.get("auto_delete")))
+        durable, vanishing = bool(headers.get("durable")), bool(headers.get("auto_delete"))
+        listed = Listed(name, durable, private, vanishing, headers.get("type") == "rabbit_stream_queue")
         self._arrived(name)
         if self._describe(listed):
             self._doubt(name)
@@ -199,7 +206,7 @@ class QueueTable:
     def _describe(self, listed: Listed) -> Known | None:
         known = self._know(listed.name)
         if known is not None:
-            known.durable, known.private, known.vanishing = listed[1:]
+            known.durable, known.private, known.vanishing, known.stream = listed[1:]
             self._touched.add(listed.name)
         return known
 
@@ -244,6 +251,13 @@ class QueueTable:
         self._since = None
         for name in self.queues:
             self._doubt(name)
+
+    def doubt_streams(self, most: int) -> bool:
+        """No event tells of their consumers: ask for so many of them. Returns whether there are any."""
+        found = list(islice((name for name, known in self.queues.items() if known.stream), most))
+        for name in found:
+            self._doubt(name)
+        return bool(found)
 
     def counted(self, name: str, consumers: int | None, *, private: bool = False) -> None:
         """The broker's answer: `consumers` without ours; None: there is no such queue.

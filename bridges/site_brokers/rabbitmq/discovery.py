@@ -37,6 +37,7 @@ WITHOUT_EVENTS: Final = 5.0
 _EVENT_QUEUE: Final = 10_000
 _SETTLE: Final = 0.02
 _UNSURE: Final = 0.1
+_MOST_STREAMS: Final = 100
 
 _log = logging.getLogger("sapwood.site")
 
@@ -129,6 +130,8 @@ class EventDiscovery:
         self.lists = False
         self.lacks: dict[str, str] = {}
         self._listed_at = 0.0
+        self._streams_due = 0.0
+        self._has_streams = False
         self._unsure: set[str] = set()
 
     def __repr__(self) -> str:
@@ -192,6 +195,14 @@ class EventDiscovery:
         """Wait for news, or until `due`; whether it is due."""
         loop = asyncio.get_running_loop()
         soon = _UNSURE if self._unsure else max(due - loop.time(), 0)
+        if self._management is not None:
+            if loop.time() >= self._streams_due:
+                self._streams_due = loop.time() + WITHOUT_EVENTS
+                self._has_streams = self._census.doubt_streams(_MOST_STREAMS)
+                if self._has_streams:
+                    self.news.set()
+            if self._has_streams:
+                soon = min(soon, self._streams_due - loop.time())
         try:
             async with asyncio.timeout(min(soon, max(due - loop.time(), 0))):
                 await self.news.wait()
@@ -237,6 +248,9 @@ class EventDiscovery:
             known = census.queues.get(name)
             if known is not None and known.private:
                 continue
+            if known is not None and known.stream and self._management is not None:
+                await self._ask_of_stream(self._management, name)
+                continue
             before = self._ours(name)
             consumers, private = await self._prober.count(name)
             ours = self._ours(name)
@@ -250,3 +264,12 @@ class EventDiscovery:
                 census.counted(name, max(consumers - ours, 0))
         if census.doubtful:
             self.news.set()
+
+    async def _ask_of_stream(self, management: Management, name: str) -> None:
+        """Count the consumers of a stream, ours left out by their tags."""
+        census = self._census
+        try:
+            tags = await management.readers(census.vhost, name)
+        except ManagementError:
+            return  # what was known stands until it answers again
+        census.counted(name, None if tags is None else sum(not tag.startswith(OURS) for tag in tags))

@@ -1,6 +1,7 @@
 """RabbitMQ's management API, as far as it is needed: the queues of a virtual host, and bindings.
 
-It tells what AMQP has no question for. Its counts of consumers lag by seconds and are not used.
+It tells what AMQP has no question for. Its counts of consumers lag by seconds and are used for streams only,
+of which AMQP tells none.
 """
 
 import ssl
@@ -26,6 +27,7 @@ class _Queue(msgspec.Struct):
     durable: bool = False
     exclusive: bool = False
     auto_delete: bool = False
+    type: str = ""
 
 
 class _Page(msgspec.Struct):
@@ -37,6 +39,14 @@ class _Binding(msgspec.Struct):
     destination: str
     destination_type: str
     routing_key: str
+
+
+class _Reader(msgspec.Struct):
+    consumer_tag: str
+
+
+class _Readers(msgspec.Struct):
+    consumer_details: list[_Reader] = []
 
 
 class _User(msgspec.Struct):
@@ -70,14 +80,27 @@ class Management:
         page = pages = 1
         while page <= pages:
             path = f"/queues/{_quoted(vhost)}?page={page}&page_size={_PAGE}&pagination=true"
-            answer = await self._get(path + "&columns=name,durable,exclusive,auto_delete", _Page)
+            answer = await self._get(path + "&columns=name,durable,exclusive,auto_delete,type", _Page)
             found += (
-                Listed(each.name, each.durable, each.exclusive, each.auto_delete) for each in answer.items
+                Listed(each.name, each.durable, each.exclusive, each.auto_delete, each.type == "stream")
+                for each in answer.items
             )
             if len(found) > MOST_LISTED or page * _PAGE > MOST_LISTED:
                 raise ManagementError(f"{self.uri} lists more than {MOST_LISTED} queues")
             page, pages = page + 1, answer.page_count
         return found
+
+    async def readers(self, vhost: str, name: str) -> list[str] | None:
+        """The tags of a queue's consumers, some seconds late; None: there is no such queue."""
+        try:
+            answer = await self._get(
+                f"/queues/{_quoted(vhost)}/{_quoted(name)}?columns=consumer_details", _Readers
+            )
+        except ManagementError as error:
+            if error.status == 404:
+                return None
+            raise
+        return [each.consumer_tag for each in answer.consumer_details]
 
     async def bindings(self, vhost: str, exchange: str) -> list[tuple[str, str]]:
         """All bindings of queues to an exchange: (queue, key)."""

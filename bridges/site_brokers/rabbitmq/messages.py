@@ -21,6 +21,7 @@ import pika
 from bridges.amqp.connection import Incoming
 from bridges.properties import from_amqp, to_amqp
 from bridges.site_brokers.base import unanswerable
+from bridges.site_brokers.rabbitmq.streams import OFFSET
 from sapwood.protocol.bundles import Message
 from sapwood.protocol.destinations import Destination, Kind, queue, topic
 from sapwood.protocol.errors import PatternError
@@ -60,6 +61,17 @@ def number_of(properties: pika.BasicProperties) -> int:
 def taken_from_queue(name: str, message: Incoming, reply: Spell) -> Taken:
     """A message of a queue, for the tree."""
     return _taken(queue(name), name, message, reply)
+
+
+def taken_from_stream(
+    name: str, message: Incoming, offset: int, reply: Spell, *, doubtful: bool
+) -> Taken | None:
+    """A message of a stream, which keeps those that a node gave to it, too: these are None."""
+    if is_ours(message.properties, message.exchange, message.key):
+        return None
+    taken = _taken(queue(name), name, message, reply)
+    taken.message.properties.headers.pop(OFFSET, None)
+    return taken._replace(key=_digest(f"{name}\n{offset}", message.body), again=doubtful)
 
 
 def taken_from_topic(message: Incoming, reply: Spell) -> Taken | None:

@@ -18,8 +18,11 @@ Wrinkle: a queue that vanishes with its last consumer is left alone: it would va
 import asyncio
 import heapq
 import logging
+import secrets
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -31,6 +34,7 @@ from bridges.site_brokers.rabbitmq.consumers import OURS, REPLIES
 from bridges.site_brokers.rabbitmq.discovery import Prober
 from bridges.site_brokers.rabbitmq.messages import unreadable
 from bridges.site_brokers.rabbitmq.replies import ARGUMENTS, Replies
+from bridges.site_brokers.rabbitmq.streams import Streams, is_of_a_stream, offset_of
 from sapwood.protocol.destinations import Destination, Kind
 from sapwood.protocol.errors import PatternError
 from treeconnector.edge import Taken
@@ -49,18 +53,27 @@ Read = Callable[[Incoming], Taken | None]
 Take = Callable[[list[Taken], Callable[[], None]], None]
 
 
+@dataclass(slots=True)
+class TapBatch:
+    """Messages of one queue that were handed over, up to `last`. `is_kept`: they are in our custody."""
+
+    last: Incoming
+    is_kept: bool = False
+
+
 class Tap:
     """One queue that we consume. `read` makes of a message what goes into the tree, or nothing."""
 
-    __slots__ = ("_batches", "channel", "leaving", "queue", "read", "tag")
+    __slots__ = ("_batches", "_settled", "channel", "leaving", "queue", "read", "tag")
 
-    def __init__(self, queue: str, channel: Channel, read: Read) -> None:
+    def __init__(self, queue: str, channel: Channel, read: Read, settled: Callable[[Incoming], None]) -> None:
         self.queue = queue
         self.channel = channel
         self.read = read
         self.tag = ""
         self.leaving = False
-        self._batches: deque[list[int]] = deque()
+        self._batches: deque[TapBatch] = deque()
+        self._settled = settled
 
     def __repr__(self) -> str:
         return f"<Tap {self.queue} unanswered={len(self._batches)} leaving={self.leaving}>"
@@ -69,19 +82,21 @@ class Tap:
     def is_idle(self) -> bool:
         return not self._batches
 
-    def handed(self, last: int) -> list[int]:
-        """All messages up to this tag were handed over; the result is for `settle`."""
-        self._batches.append(batch := [last, 0])
+    def handed(self, last: Incoming) -> TapBatch:
+        """All messages up to this one were handed over; the result is for `settle`."""
+        self._batches.append(batch := TapBatch(last))
         return batch
 
-    def settle(self, batch: list[int]) -> None:
+    def settle(self, batch: TapBatch) -> None:
         """A batch is in our custody: acknowledge it, once those before it are."""
-        batch[1] = 1
-        last = 0
-        while self._batches and self._batches[0][1]:
-            last = self._batches.popleft()[0]
-        if last and self.channel.is_open:
-            self.channel.acknowledge(last, multiple=True)
+        batch.is_kept = True
+        last: Incoming | None = None
+        while self._batches and self._batches[0].is_kept:
+            last = self._batches.popleft().last
+        if last is not None:
+            self._settled(last)
+            if self.channel.is_open:
+                self.channel.acknowledge(last.tag, multiple=True)
 
 
 class Taker:
@@ -107,6 +122,7 @@ class Taker:
     ) -> None:
         self._connection = connection
         self._prober = prober
+        self.streams = Streams(directory)
         self._bindings = Bindings(connection, exchange, directory, self._not_bound)
         self._take = take
         self._read_queue = read_queue
@@ -169,7 +185,7 @@ class Taker:
     @property
     def taking(self) -> list[str]:
         """The queues that we consume."""
-        return sorted(name for name in self._taps if not name.startswith(OURS))
+        return sorted(name for name in self._taps.keys() - self._changing if not name.startswith(OURS))
 
     async def run(self) -> None:
         """For ever. Raises `AmqpError` when the connection is lost."""
@@ -296,7 +312,8 @@ class Taker:
     async def _open(self, name: str, read: Read) -> bool:
         channel = await self._connection.channel()
         self._changing.add(name)
-        tap = self._taps[name] = Tap(name, channel, read)
+        tap = self._taps[name] = Tap(name, channel, read, partial(self._settled, name))
+        in_stream = self.streams.begin(name) if name in self.streams else None
         try:
             await channel.prefetch(PREFETCH)
             if name.startswith(REPLIES):  # whoever publishes the request makes it too, maybe later
@@ -304,9 +321,14 @@ class Taker:
             tap.tag = await channel.consume(
                 name,
                 lambda message: self._came(tap, message),
-                priority=0 if name.startswith(OURS) else PRIORITY,
+                tag=f"{OURS}{secrets.token_hex(8)}",
+                priority=0 if name.startswith(OURS) or in_stream else PRIORITY,
+                arguments=in_stream,
             )
         except ChannelLost as error:
+            if in_stream is None and is_of_a_stream(error):
+                self.streams.begin(name)
+                return await self._open(name, read)
             self._lost(tap, error)
             return False
         finally:
@@ -316,8 +338,13 @@ class Taker:
         self.not_taken.is_over(f"queue:{name}")
         return True
 
+    def _settled(self, name: str, last: Incoming) -> None:
+        if name in self.streams and (offset := offset_of(last)) is not None:
+            self.streams.taken(name, offset)
+
     def _cancelled(self, tap: Tap) -> None:
         """The queue was deleted."""
+        self.streams.forget(tap.queue)
         if tap.queue == TOPICS:
             self._bindings.forget()
         if self._taps.get(tap.queue) is tap:
@@ -379,9 +406,9 @@ class Taker:
     def _hand_all_over(self) -> None:
         gathered, self._gathered = self._gathered, []
         batch: list[Taken] = []
-        lasts: dict[Tap, int] = {}
+        lasts: dict[Tap, Incoming] = {}
         for tap, message in gathered:
-            lasts[tap] = message.tag
+            lasts[tap] = message
             taken = _read(tap, message)
             if taken is not None:
                 batch.append(taken)

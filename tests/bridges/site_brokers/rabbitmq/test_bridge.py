@@ -320,7 +320,7 @@ class TestOneNode:
     async def test_who_comes_after_the_first_has_gone_is_welcome(self, place) -> None:
         first = await place("york").start()
         await first.stop()
-        assert (await place("leeds").start()).desk.broker.startswith("RabbitMQ 3.")
+        assert (await place("leeds").start()).desk.broker.startswith("RabbitMQ ")
 
     async def test_a_holder_that_does_not_answer_is_waited_for(self, place, applications) -> None:
         applications.channel().queue_declare("sapwood.claim", exclusive=True, arguments={"x-max-length": 100})

@@ -1,0 +1,140 @@
+"""Streams at a real RabbitMQ: their consumers are found, they are given to and taken from."""
+
+import pika
+import pytest
+from rabbitmq_site import Applications
+
+STREAM = {"x-queue-type": "stream"}
+
+
+def declared(applications: Applications, name: str = "journal", kind: str = "stream") -> pika.channel.Channel:
+    channel = applications.channel()
+    channel.queue_declare(name, durable=True, arguments={"x-queue-type": kind})
+    return channel
+
+
+def reading(applications: Applications, name: str = "journal", offset: str = "first") -> list[bytes]:
+    """A plain consumer of a stream, on a connection of its own; what it has fills while somebody waits."""
+    channel, got = applications.channel(), []
+
+    def came(_channel, method, _properties, body: bytes) -> None:
+        got.append(body)
+        channel.basic_ack(method.delivery_tag)
+
+    channel.basic_qos(prefetch_count=100)
+    channel.basic_consume(name, came, arguments={"x-stream-offset": offset})
+    return got
+
+
+async def test_a_consumer_of_a_stream_is_found_and_missed_when_it_has_gone(york, applications) -> None:
+    declared(applications)
+    reading(applications)
+    await york.desk.until_consumers("queue:journal")
+    applications.connections.pop().close()
+    await york.desk.until_consumers()
+
+
+async def test_one_that_was_there_before_the_node_is_found(place, applications) -> None:
+    declared(applications)
+    reading(applications)
+    york = await place().start()
+    await york.desk.until_consumers("queue:journal")
+
+
+async def test_a_stream_is_given_to_and_what_the_node_gave_is_not_taken_from_it(york, applications) -> None:
+    declared(applications)
+    york.want("queue:journal")
+    await taking(york)
+    await york.until_answered(york.deliver("queue:journal", b"given"))
+    applications.publish("journal", b"of the site")
+    await york.desk.until(lambda: bool(york.desk.taken), "given what is in the stream")
+    assert york.desk.payloads == [b"of the site"]
+    got = reading(applications)
+    await york.desk.until(lambda: pumped(applications) and len(got) == 2, "read as the broker has it")
+    assert got == [b"given", b"of the site"]
+
+
+def pumped(applications: Applications) -> bool:
+    for connection in applications.connections:
+        connection.process_data_events(0)
+    return True
+
+
+async def taking(york) -> None:
+    await york.desk.until(lambda: york.bridge.status()["taking_queues"] == ["journal"], "taking the stream")
+    assert york.bridge.status()["troubles"] == {}
+
+
+async def test_a_stream_is_taken_from_where_it_was_left(place, applications) -> None:
+    declared(applications)
+    applications.publish("journal", b"before anybody wanted it")
+    york = place()
+    york.want("queue:journal")
+    await taking(await york.start())
+    applications.publish("journal", b"1")
+    applications.publish("journal", b"2")
+    await york.desk.until(lambda: len(york.desk.taken) == 2, "given two")
+    await york.stop()
+    applications.publish("journal", b"3")
+    await york.start()
+    await york.desk.until(lambda: len(york.desk.taken) == 3, "given what came meanwhile")
+    applications.publish("journal", b"4")
+    await york.desk.until(lambda: len(york.desk.taken) == 4, "given the next")
+    assert york.desk.payloads == [b"1", b"2", b"3", b"4"]
+    assert len({taken.key for taken in york.desk.taken}) == 4
+    assert all(taken.message.properties.headers == {} for taken in york.desk.taken)
+
+
+async def test_what_was_not_committed_comes_again_under_its_key(place, applications) -> None:
+    declared(applications)
+    york = place()
+    york.want("queue:journal")
+    await taking(await york.start())
+    applications.publish("journal", b"1")
+    await york.desk.until(lambda: len(york.desk.taken) == 1, "given one")
+    york.desk.holding = True
+    applications.publish("journal", b"2")
+    await york.desk.until(lambda: len(york.desk.taken) == 2, "given another")
+    await york.stop()
+    york.desk.holding = False
+    await york.start()
+    await york.desk.until(lambda: len(york.desk.taken) == 3, "given it again")
+    _, first, again = york.desk.taken
+    assert (again.message.payload, again.key, again.again) == (b"2", first.key, True)
+
+
+async def test_a_stream_that_was_deleted_and_made_anew_is_read_from_then_on(york, applications) -> None:
+    channel = declared(applications)
+    york.want("queue:journal")
+    await taking(york)
+    applications.publish("journal", b"old")
+    await york.desk.until(lambda: len(york.desk.taken) == 1, "given the old one")
+    channel.queue_delete("journal")
+    await york.desk.until(lambda: york.bridge.status()["taking_queues"] == [], "left without it")
+    declared(applications)
+    await taking(york)
+    applications.publish("journal", b"new")
+    await york.desk.until(lambda: len(york.desk.taken) == 2, "given the new one")
+    assert york.desk.payloads == [b"old", b"new"]
+
+
+async def test_a_stream_that_is_bound_reads_a_topic(york, applications) -> None:
+    declared(applications).queue_bind("journal", "amq.topic", "prices.#")
+    await york.desk.until_consumers("topic:prices/#")
+    await york.until_answered(york.deliver("topic:prices/tea", b"9"))
+    got = reading(applications)
+    await york.desk.until(lambda: pumped(applications) and got == [b"9"], "read")
+
+
+@pytest.mark.parametrize("kind", ["quorum", "classic"])
+async def test_a_queue_of_this_type_is_found_given_to_and_taken_from(york, applications, kind: str) -> None:
+    channel = declared(applications, "till", kind)
+    tag = channel.basic_consume("till", lambda *message: None)
+    await york.desk.until_consumers("queue:till")
+    channel.basic_cancel(tag)
+    await york.desk.until_consumers()
+    await york.until_answered(york.deliver("queue:till", b"given"))
+    assert [body for body, _ in applications.drain("till")] == [b"given"]
+    york.want("queue:till")
+    applications.publish("till", b"taken")
+    await york.desk.until(lambda: york.desk.payloads == [b"taken"], "given what is in the queue")
