@@ -19,6 +19,14 @@ from bridges.site_brokers.rabbitmq.consumers import OURS
 TOPICS: Final = f"{OURS}topics"
 _FILE: Final = "rabbitmq-topics.json"
 _MOST_BYTES: Final = 256 * 1024 * 1024
+_LANES: Final = 8
+
+
+class _Lane:
+    """A channel on which one binding is made after the other."""
+
+    def __init__(self) -> None:
+        self.channel: Channel | None = None
 
 
 class Bindings:
@@ -31,7 +39,7 @@ class Bindings:
         self._exchange = exchange
         self._file = directory / _FILE
         self._trouble = trouble
-        self._channel: Channel | None = None
+        self._lanes = [_Lane() for _ in range(_LANES)]
         self._written: frozenset[str] | None = None
         self._bound: set[str] = set()
         self._declared = False
@@ -57,18 +65,14 @@ class Bindings:
         if not keys and not before:
             self._written = frozenset()
             return self._declared
-        self._declared = self._declared or await self._do(self._declare, "")
+        self._declared = self._declared or await self._do(self._declare, "", self._lanes[0])
         if not self._declared:
             return False
         fresh, gone = keys - self._bound, before - keys
         if fresh or gone or self._written is None:
             await self._write(keys | before)
-            for key in sorted(fresh):
-                if await self._do(self._bind, key):
-                    self._bound.add(key)
-            for key in sorted(gone):
-                await self._do(self._unbind, key)
-                self._bound.discard(key)
+            await self._do_all(self._bind_one, fresh)
+            await self._do_all(self._unbind_one, gone)
             await self._write(keys)
         return True
 
@@ -76,11 +80,29 @@ class Bindings:
         self._written = frozenset(keys)
         await asyncio.to_thread(_save, self._file, sorted(self._written))
 
-    async def _do(self, what: Callable[[Channel, str], Awaitable[Any]], key: str) -> bool:
+    async def _do_all(self, what: Callable[[str, _Lane], Awaitable[None]], keys: Iterable[str]) -> None:
+        """Several at once: the broker writes each to its disk before it answers."""
+        rest = iter(sorted(keys))
+
+        async def work(lane: _Lane) -> None:
+            for key in rest:
+                await what(key, lane)
+
+        await asyncio.gather(*map(work, self._lanes))
+
+    async def _bind_one(self, key: str, lane: _Lane) -> None:
+        if await self._do(self._bind, key, lane):
+            self._bound.add(key)
+
+    async def _unbind_one(self, key: str, lane: _Lane) -> None:
+        await self._do(self._unbind, key, lane)
+        self._bound.discard(key)
+
+    async def _do(self, what: Callable[[Channel, str], Awaitable[Any]], key: str, lane: _Lane) -> bool:
         """Whether the broker let us; if not, it has closed the channel."""
-        channel = self._channel
+        channel = lane.channel
         if channel is None or not channel.is_open:
-            channel = self._channel = await self._connection.channel()
+            channel = lane.channel = await self._connection.channel()
         try:
             await what(channel, key)
         except ChannelLost as error:

@@ -106,7 +106,8 @@ class QueueTable:
         self._channels: dict[str, set[str]] = {}
         self._touched: set[str] = set()
         self._asked: OrderedDict[str, None] = OrderedDict()
-        self._told: dict[str, frozenset[BrokerConsumer]] = {}
+        self._fresh: dict[str, set[str]] = {}
+        self._told: dict[str, set[BrokerConsumer]] = {}
         self._since: list[tuple[str, Mapping[str, Any]]] | None = None
 
     def __repr__(self) -> str:
@@ -165,9 +166,10 @@ class QueueTable:
             self.stale = True
         elif come:
             known.keys.add(key)
+            self._fresh.setdefault(name, set()).add(key)
         else:
             known.keys.discard(key)
-        self._touched.add(name)
+            self._touched.add(name)
 
     def _channel_closed(self, pid: str) -> None:
         """Its consumers have gone with it. Of consumers that were here before us, we know no channels."""
@@ -293,8 +295,12 @@ class QueueTable:
         """The consumers that came and went since the last call."""
         came: list[BrokerConsumer] = []
         went: list[BrokerConsumer] = []
+        for name, keys in self._fresh.items():
+            if name not in self._touched:
+                came += self._bound_anew(name, keys)
+        self._fresh.clear()
         for name in self._touched:
-            before, now = self._told.pop(name, frozenset()), self._of(name)
+            before, now = self._told.pop(name, set()), self._of(name)
             if now:
                 self._told[name] = now
             came += now - before
@@ -302,7 +308,22 @@ class QueueTable:
         self._touched.clear()
         return came, went
 
-    def _of(self, name: str) -> frozenset[BrokerConsumer]:
+    def _bound_anew(self, name: str, keys: Iterable[str]) -> set[BrokerConsumer]:
+        """Who came with these bindings alone: a queue may have ten thousand others."""
+        known = self.queues.get(name)
+        if known is None or not known.keeps:
+            return set()
+        try:
+            found = {BrokerConsumer(topic(from_amqp(key)), name) for key in known.keys.intersection(keys)}
+        except PatternError:
+            self._touched.add(name)
+            return set()
+        told = self._told.setdefault(name, set())
+        found -= told
+        told |= found
+        return found
+
+    def _of(self, name: str) -> set[BrokerConsumer]:
         self.odd.discard(name)
         known = self.queues.get(name) or Known()
         found: set[BrokerConsumer] = set()
@@ -318,4 +339,4 @@ class QueueTable:
                 found.update(BrokerConsumer(topic(from_amqp(key)), name) for key in known.keys)
         except (InvalidName, PatternError):
             self.odd.add(name)
-        return frozenset(found)
+        return found

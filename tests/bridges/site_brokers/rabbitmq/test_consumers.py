@@ -2,7 +2,9 @@
 
 import pytest
 
+from bridges.site_brokers.rabbitmq import consumers
 from bridges.site_brokers.rabbitmq.consumers import MOST_ASKED, Listed, QueueTable
+from treeconnector.patterns import from_amqp
 
 ALL = ("till", True, False)
 
@@ -75,8 +77,8 @@ def test_the_end_of_a_channel_puts_its_queues_in_doubt(census: QueueTable) -> No
 def test_the_end_of_an_unknown_channel_puts_those_in_doubt_that_were_there_before(census: QueueTable) -> None:
     census.listed([Listed("old", False, False), Listed("unread", False, False)], [])
     consumed(census, "new", "<1>")
-    for name, consumers in (("old", 1), ("unread", 0), ("new", 1)):
-        census.counted(name, consumers)
+    for name, count in (("old", 1), ("unread", 0), ("new", 1)):
+        census.counted(name, count)
     asked(census)
     census.event("channel.closed", {"pid": "<9>"})
     assert asked(census) == ["old"]
@@ -213,3 +215,36 @@ def test_of_very_many_who_wait_the_one_not_heard_of_for_longest_is_forgotten(cen
     assert len(names) == MOST_ASKED
     assert "queue:amq.rabbitmq.reply-to.0@york" in names
     assert "queue:amq.rabbitmq.reply-to.1@york" not in names
+
+
+def test_each_of_very_many_bindings_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A queue that is bound ten thousand times, one binding after the other, is not read anew for each."""
+    census, read = QueueTable("york", "shop", "amq.topic", limit=20_000), []
+
+    def counting(key: str) -> str:
+        read.append(key)
+        return from_amqp(key)
+
+    monkeypatch.setattr(consumers, "from_amqp", counting)
+    made(census, "till", durable=True)
+    came = []
+    for number in range(10_000):
+        bound(census, "till", f"a.{number}")
+        came += census.changes()[0]
+    assert [consumer.destination.name for consumer in came] == [f"a/{number}" for number in range(10_000)]
+    assert len(read) == 10_000
+
+
+def test_bindings_that_came_together_with_others_that_went(census: QueueTable) -> None:
+    made(census, "till", durable=True)
+    bound(census, "till", "a.*")
+    assert len(census.changes()[0]) == 1
+    bound(census, "till", "b.#")
+    bound(census, "till", "b.#")
+    assert [str(each.destination) for each in census.changes()[0]] == ["topic:b/#"]
+    bound(census, "till", "c.#")
+    bound(census, "till", "c.#", "deleted")
+    bound(census, "till", "a.*", "deleted")
+    came, went = census.changes()
+    assert (came, [str(each.destination) for each in went]) == ([], ["topic:a/+"])
+    assert told(census) == ["topic:b/#"]
