@@ -309,7 +309,7 @@ class QueueTable:
         return came, went
 
     def _bound_anew(self, name: str, keys: Iterable[str]) -> set[BrokerConsumer]:
-        """Who came with these bindings alone: a queue may have ten thousand others."""
+        """The consumers that came with these bindings alone: a queue may have ten thousand others."""
         known = self.queues.get(name)
         if known is None or not known.keeps:
             return set()
