@@ -14,7 +14,6 @@ import sys
 from collections.abc import Iterator
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
@@ -47,13 +46,14 @@ BROKERS = {"rabbitmq", "vhost", "mosquitto", "broker", "bind", "domain"}
 def pytest_configure(config: pytest.Config) -> None:
     """Each test process has ports of its own: one is free for a while before somebody listens there.
 
-    Where no compiled modules are to lie beside the sources, nodes and programs that tests start share some
-    in a folder that goes afterwards: each would compile all that it loads, which takes half of its start.
+    Where no compiled modules are to lie beside the sources, those of this process, and of nodes and programs
+    that tests start, lie in pytest's own folder: to compile all is half of what their start takes.
     """
-    if sys.dont_write_bytecode and os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):
-        folder = TemporaryDirectory(prefix="sapwood-compiled-")
-        config.add_cleanup(folder.cleanup)
-        os.environ["PYTHONPYCACHEPREFIX"] = folder.name
+    if sys.dont_write_bytecode:
+        folder = str(config.rootpath / ".pytest_cache" / "compiled")
+        sys.pycache_prefix = os.environ["PYTHONPYCACHEPREFIX"] = folder
+        sys.dont_write_bytecode = False
+        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     process = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
     plan._PORTS = plan._PORTS[process :: int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))]
 

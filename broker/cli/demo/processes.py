@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import aiohttp
 
-POLL: Final = 0.05
+POLL: Final = 0.1
 STOP_TIME: Final = 15.0
 Status = dict[str, Any]
 
@@ -191,16 +191,21 @@ class Nodes:
         machine; it names the node that is in the way: one that has ended, else the uppermost.
         """
         loop, wanted = asyncio.get_running_loop(), list(names)
-        best, since = -1, loop.time()
+        asked, best, since = wanted, -1, loop.time()
         while True:
-            found = await asyncio.gather(*map(self.status, wanted))
-            waiting = [(n, s) for n, s in zip(wanted, found, strict=True) if not s or not is_linked(s)]
+            found = await asyncio.gather(*map(self.status, asked))
+            waiting = [(n, s) for n, s in zip(asked, found, strict=True) if not s or not is_linked(s)]
             if not waiting:
-                return
+                if asked is wanted:
+                    return
+                asked = wanted  # once more: one that was linked may have lost its parent meanwhile
+                continue
             for node in self.by_name.values():
                 if node.ended_by_itself:
                     raise NodeFailed(f"{node.name} has ended\n{node.last_words()}")
-            reached, limit = sum(map(bool, found)) + len(wanted) - len(waiting), patience(seconds)
+            linked = len(wanted) - len(waiting)
+            reached, limit = linked + len(wanted) - found.count(None), patience(seconds)
+            asked = [name for name, _ in waiting]
             if reached > best:
                 best, since = reached, loop.time()
             elif loop.time() - since > limit:
