@@ -38,6 +38,7 @@ def allowed(kind: Kind[Any], value: Any) -> bool:
     return True
 
 
+@cache
 def values_of(kind: Kind[Any]) -> st.SearchStrategy[Any]:
     match kind:
         case Boolean():
