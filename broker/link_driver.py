@@ -17,6 +17,7 @@ from broker.shares import LoopShare
 from broker.unread import LINKS, UnreadBytes
 from sapwood.protocol.errors import Refusal
 from treeconnector.link import Link
+from treeconnector.streams import PIECE, WIDE
 
 MOST_UNREAD: Final = 64 * 1024 * 1024
 _AT_ONCE: Final = 4
@@ -26,7 +27,7 @@ _UNREAD: Final = f"it leaves too many control frames unread: {MOST_UNREAD} bytes
 class DrivenLink:
     """A link and the carrier that it rides on."""
 
-    __slots__ = ("_host", "carrier", "draining", "link", "share", "text", "was_up")
+    __slots__ = ("_host", "carrier", "draining", "link", "piece", "share", "text", "was_up")
 
     def __init__(self, link: Link, carrier: Carrier, share: LoopShare, host: Host) -> None:
         self._host = host
@@ -36,6 +37,7 @@ class DrivenLink:
         self.draining: asyncio.Task[Any] | None = None
         self.was_up = False
         self.text = ""
+        self.piece = PIECE
 
     @property
     def unread(self) -> int:
@@ -204,12 +206,16 @@ class LinkDriver:
         self._pull_later(wire, carrier.drain)
 
     def _pull_streams(self, wire: DrivenLink) -> None:
-        """Behind all else, as long as nothing waits that the carrier was given; others have turns between."""
+        """Behind all else, as long as nothing waits that the carrier was given; others have turns between.
+
+        A line that takes a packet at once gets wider ones, which cost less; one that does not, small ones.
+        """
         carrier, streams = wire.carrier, wire.link.streams
         for _ in range(_AT_ONCE):
             if not (streams.is_ready and carrier.is_idle):
                 break
-            carrier.send(wire.link.streams_to_send())
+            carrier.send(wire.link.streams_to_send(wire.piece))
+            wire.piece = min(2 * wire.piece, WIDE) if carrier.is_idle else PIECE
             self._host.core.channels.pulled(wire.link)
         if streams.is_ready:
             self._pull_later(wire, carrier.until_idle)

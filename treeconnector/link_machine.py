@@ -29,7 +29,7 @@ from treeconnector.link_settings import LinkSettings, clean, hello_of
 from treeconnector.link_states import RECEIVABLE_BY_CHILD, RECEIVABLE_BY_PARENT, State
 from treeconnector.outgoing import Outgoing
 from treeconnector.pacing import KeepAlive, Pace
-from treeconnector.streams import Streams
+from treeconnector.streams import PIECE, Streams
 
 Handler = Callable[[Any, Any, list[Event]], None]
 _BUNDLES: Final = frozenset((frames.Bundle, frames.Part, frames.Volatile))
@@ -273,16 +273,20 @@ class LinkMachine:
         self.bytes_out += sum(map(len, packets))
         return packets
 
-    def streams_to_send(self) -> list[bytes]:
+    def streams_to_send(self, most: int = PIECE) -> list[bytes]:
         """One packet of streams' bytes, or []. Caller's duty: `data_to_send` gives nothing, and all that it
         gave has left, so that nothing waits for more than this packet.
         """
-        found = self.streams.pull() if self._state is State.UP else []
+        found = self.streams.pull(self._room(most)) if self._state is State.UP else []
         if not found:
             return found
         joined = joined_packet(found)
         self.bytes_out += len(joined)
         return [joined]
+
+    def _room(self, most: int) -> int:
+        """Where the carrier takes smaller packets there are never more than `PIECE`."""
+        return most if self._out.max_frame >= frames.DEFAULT_MAX_FRAME else min(most, PIECE)
 
     def transport_closed(self, text: str = "the transport closed") -> list[Event]:
         """The carrier has gone, whoever closed it."""

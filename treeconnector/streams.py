@@ -10,7 +10,7 @@ all links a `PIECE` of each, and what their `StreamPool` has. They are kept as b
 are in which they come. Who breaks this, or invents numbers, loses the link.
 
 Law: bytes are pulled, a piece at a time, streams in turn, when the link has nothing else to say. So no bundle
-waits for more than a piece.
+waits for more than a packet.
 
 Wrinkle: both ends may reset a stream while the other still speaks of it. Numbers only grow, so what comes for
 one that is over is told from what never was: the first is ignored, and paced.
@@ -38,9 +38,12 @@ from treeconnector.positions import MAX_NUMBER
 from treeconnector.stream_pool import StreamPool
 
 PIECE: Final = 16 * 1024
-"""Most bytes of streams in one packet."""
+WIDE: Final = 48 * 1024
+"""Most bytes of streams in one packet; and in one on a line that took those before at once."""
 WINDOW: Final = 1024 * 1024
 LINK_BYTES: Final = 16 * 1024 * 1024
+MOST_FRAMES: Final = 512
+"""Frames in one packet, which with `WIDE` bytes is smaller than a packet may be."""
 MAX_HOPS: Final = 64
 CHANNEL_BYTES: Final = 16
 MAX_REASON: Final = 32
@@ -239,11 +242,11 @@ class Streams:
         for number, size in owed.items():
             yield StreamCredit(number, size)
 
-    def pull(self) -> list[bytes]:
-        """The next frames, encoded, of `PIECE` bytes of data at most; streams in turn."""
+    def pull(self, most: int = PIECE) -> list[bytes]:
+        """The next frames, encoded, of so many bytes of data at most; streams in turn."""
         taken: list[bytes] = []
-        room = PIECE
-        while self._ready and room > 0:
+        room = most
+        while self._ready and room > 0 and len(taken) < MOST_FRAMES:
             number, _ = self._ready.popitem(last=False)
             stream = self.open[number]
             room -= self._take(number, stream, room, taken)

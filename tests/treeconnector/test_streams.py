@@ -17,7 +17,7 @@ from treeconnector.link_events import (
     Throttled,
 )
 from treeconnector.stream_pool import StreamPool
-from treeconnector.streams import FREE, LEAST_CREDIT, LINK_BYTES, PIECE, WINDOW
+from treeconnector.streams import FREE, LEAST_CREDIT, LINK_BYTES, MOST_FRAMES, PIECE, WIDE, WINDOW
 
 CHANNEL = b"c" * 16
 
@@ -330,3 +330,17 @@ def test_all_links_of_a_node_lend_no_more_than_its_pool(links):
     for pair in pairs:
         pair.parent.transport_closed()
     assert pool.lent == 0
+
+
+def test_a_wide_packet_has_more_bytes_and_fits_a_packet_however_many_streams_are_in_it(pair):
+    number = open_stream(pair)
+    pair.parent.send_stream(number, b"x" * WINDOW)
+    (packet,) = pair.parent.streams_to_send(WIDE)
+    assert PIECE <= len(packet) <= frames.DEFAULT_MAX_FRAME
+    pair.deliver("child", packet)
+    for _ in range(MOST_FRAMES + 100):
+        pair.parent.send_stream(open_stream(pair), b"y" * 200)
+    (packet,) = pair.parent.streams_to_send(WIDE)
+    assert len(packet) <= frames.DEFAULT_MAX_FRAME
+    carry(pair)
+    assert came(pair, "child").count(b"y") == 200 * (MOST_FRAMES + 100)

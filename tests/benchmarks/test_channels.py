@@ -1,0 +1,31 @@
+"""The benchmark of channels works, at the smallest sizes. Nothing here is timed."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from benchmarks import channels
+from benchmarks.sapwood_chain import NAMES
+
+SMALL = ["--size", "3000000", "--rounds", "1", "--rate", "50", "--seconds", "1", "--channels", "5"]
+
+
+@pytest.mark.network
+@pytest.mark.parametrize("what", channels.WHAT)
+def test_a_small_run_measures_what_it_says(tmp_path: Path, what: str) -> None:
+    if shutil.which("socat") is None:
+        pytest.fail("socat is not there: as root 'apt-get install -y socat'", pytrace=False)
+    result = tmp_path / "result.json"
+    assert channels.main([*SMALL, "--what", what, "--readers", "1", "--json", str(result)]) == 0
+    (row,) = json.loads(result.read_text())["rows"]
+    assert row["what"] == what
+    if what == "throughput":
+        assert row["mb_s"]["relays"] > 0 < row["mb_s"]["channel"]
+    elif what == "latency":
+        assert row["idle"]["p99_ms"] > 0 < row["full"]["p99_ms"]
+    elif what == "many":
+        assert row["open"] == dict.fromkeys(NAMES, 5)
+    else:
+        assert sum(row["waiting"].values()) > 0
