@@ -6,7 +6,8 @@ may ride to its parent on the broker at which it listens.
 
 Law: one parent of a tree at one broker, for a child does not say whom it means. A parent claims it there. One
 that holds it objects; of two that come at once, the one whose run is the smaller stays. Nobody is answered
-before `OBJECTIONS` seconds have passed. A parent that was killed objects to nothing.
+before `OBJECTIONS` seconds have passed. A parent that was killed objects to nothing. A claim proves nothing,
+so a parent that listens gives way to none: whoever reaches the broker keeps out only one that is starting.
 """
 
 import asyncio
@@ -41,7 +42,7 @@ class AnotherParent(CarrierError):
 class Listener:
     """Hears the knocks at one broker, from `run` to its end. `ignored`: what was no knock of a child.
 
-    `hears_itself`: other parents could be heard, too. `run`: gives way to whoever has a smaller one.
+    `hears_itself`: other parents could be heard, too. `run`: it gives way to a smaller one until it listens.
     """
 
     def __init__(self, broker: Broker, own_name: str, on_knock: OnKnock, run: bytes = b"") -> None:
@@ -108,7 +109,9 @@ class Listener:
         """A parent says that it hears the knocks here."""
         if claim.run == self._run:
             self.hears_itself = True
-        elif (not claim.held, claim.run) < (not self.listening, self._run):
+        elif self.listening and claim.held:
+            return  # each would object to the other for ever
+        elif not self.listening and (not claim.held, claim.run) < (True, self._run):
             self.lost(AnotherParent(self.broker.uri, claim.node))
         else:
             self._claim()

@@ -51,6 +51,16 @@ async def test_of_two_that_come_at_once_one_stays(server: Server) -> None:
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
+async def test_a_parent_that_listens_gives_way_to_no_claim(server: Server) -> None:
+    """Whoever reaches the broker can say that it holds the place, with the smallest run of all."""
+    async with parent_at(broker_at(server)) as hq:
+        for held in (True, False):
+            hq.listener.heard("", encode(Claim("stranger", HALF, held=held)))
+        link = await connect(broker_at(server), "york", timeout=PATIENCE)
+        assert hq.listener.listening
+        await link.close()
+
+
 async def test_a_child_that_knocks_while_others_may_object_is_answered(server: Server) -> None:
     heard: list[str] = []
     listener = Listener(broker_at(server), "hq", lambda child, _knock: heard.append(child))
