@@ -6,10 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
+import dns.message
 import msgspec
 from mutation import packed
 
 from bridges import certificates
+from bridges.dns import multicast
+from bridges.dns.records import NamedParent
 from broker.advisory_log import LogRow
 from broker.enrolment import tokens
 from config.reference import reference_xml, reference_yaml
@@ -285,6 +288,9 @@ CONVERTED: Final = (
     b'<broker xmlns="http://activemq.apache.org/schema/core" brokerName="york"><networkConnectors>'
     b'<networkConnector name="n" uri="static:(tcp://hq:61616)" duplex="true"/></networkConnectors></broker>',
 )
+_ASKED: Final = dns.message.make_query("_sapwood._tcp.local.", "PTR").to_wire()
+_WAY: Final = NamedParent("ws://hq:7600/link", tree="acme", node="hq")
+MULTICAST: Final = (_ASKED, multicast.answer_to(_ASKED, lambda: [_WAY]))
 WORKLOAD: Final = (ROOT / "examples/retail/workload.yaml").read_bytes()
 KEY: Final = certificates.make_key()
 TOKEN: Final = tokens.write_token(

@@ -24,6 +24,7 @@ from readings import (
     read_head,
     read_mosquitto_line,
     read_mqtt,
+    read_multicast,
     read_packet,
     read_rpc,
     read_words,
@@ -55,6 +56,7 @@ from examples import (
     KEY,
     LOG,
     MQTT,
+    MULTICAST,
     PACKETS,
     PLAIN,
     ROOT,
@@ -244,6 +246,7 @@ PARSERS: Final = (
         most=5000,
         share=0.1,
     ),
+    Parser("multicast", read_multicast, (), MULTICAST, share=0.1),
     Parser(
         "dns",
         read_dns,

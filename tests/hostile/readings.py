@@ -14,7 +14,7 @@ from mutation import MOST
 from bridges import certificates, properties
 from bridges.amqp.connection import _UNSPEAKABLE as UNSPEAKABLE
 from bridges.certificates import CertificateError
-from bridges.dns import records
+from bridges.dns import multicast, records
 from bridges.mqtt.texts import unescaped
 from bridges.site_brokers.mosquitto import log_lines, session_takeover
 from broker.advisory_log import read_log
@@ -164,6 +164,16 @@ def read_words(data: bytes) -> None:
             read(text)
         except errors:
             continue
+
+
+def read_multicast(data: bytes) -> None:
+    """As an answer to a question of ours, and as a question of somebody else."""
+    asker = multicast.Asker()
+    asker.datagram_received(asker._question.to_wire()[:2] + data[2:], ("192.0.2.1", 5353))
+    assert len(asker.in_turn()) <= multicast.MOST_WAYS_OF_ONE
+    assert len(asker.notes.all()) <= records.MOST_NOTES + 1
+    answer = multicast.answer_to(data, lambda: [records.NamedParent("ws://hq:7600/link", node="hq")])
+    assert len(answer) <= multicast.LARGEST_PACKET
 
 
 def read_dns(data: bytes) -> None:
