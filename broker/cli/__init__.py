@@ -16,6 +16,8 @@ configuration.
 | `check_neighbours` | what `sapwood node check` says of the nodes that this one dials: its parent |
 | `completion` | `sapwood completion`: what a shell evaluates, and answers to what it asks then |
 | `configuration` | `sapwood config fleet` and `config schema`: a whole chain's files from one table |
+| `context_commands` | `sapwood context` |
+| `contexts` | the names that a user has given to nodes, and where they are kept |
 | `copy` | `sapwood copy`: a file to a folder of another node, or from one |
 | `demo` | the demo: a small chain of real node processes, with real damage, counted at the receivers |
 | `enrol` | `sapwood invite` and `sapwood join`: what is asked, and what people are told |

@@ -8,6 +8,7 @@ import typer
 from broker.cli import (
     account_commands,
     administer,
+    context_commands,
     enrol_commands,
     idl_commands,
     operator_commands,
@@ -47,6 +48,7 @@ app.add_typer(node_app, name="node")
 app.add_typer(config_app, name="config")
 account_commands.add_to(app)
 operator_commands.add_to(app)
+context_commands.add_to(app)
 administer.add_to(app)
 route_commands.add_to(app)
 enrol_commands.add_to(app)

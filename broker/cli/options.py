@@ -35,6 +35,15 @@ TokenFile = Annotated[
     Path | None,
     typer.Option("--token-file", help="File that holds that token.", envvar="SAPWOOD_TOKEN_FILE"),
 ]
+ContextName = Annotated[
+    str,
+    typer.Option(
+        "--context",
+        help="A node that `sapwood context` has named.",
+        envvar="SAPWOOD_CONTEXT",
+        show_default=False,
+    ),
+]
 Authorities = Annotated[
     Path | None, typer.Option("--ca", help="PEM file of the authorities that https and wss must come from.")
 ]
@@ -106,11 +115,14 @@ class ClientOptions:
         return Login(self.url, self.session, self.secret, self.tls, self.account)
 
 
+_CONTEXT: Final = Parameter("_ctx", Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
+
+
 def _option(name: str, annotation: Any, default: Any) -> Parameter:
     return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
-_URL: Final = _option("url", Url, DEFAULT_URL)
+_URL: Final = (_option("url", Url, DEFAULT_URL), _option("context", ContextName, ""))
 _TLS_AND_JSON: Final = (
     _option("ca", Authorities, None),
     _option("certificate", Certificate, None),
@@ -122,23 +134,31 @@ _TLS_AND_JSON: Final = (
 def asks_a_node(command: Callable[..., None]) -> Callable[..., None]:
     """Give an operator's command the options with which a node is asked; it takes them as `asked`."""
     token = (_option("token", Token, ""), _option("token_file", TokenFile, None))
-    return _with_options(command, "asked", _asked, (_URL, *token, *_TLS_AND_JSON))
+    return _with_options(command, "asked", _asked, (*_URL, *token, *_TLS_AND_JSON))
 
 
 def _asked(*, token: str, token_file: Path | None, **rest: Any) -> OperatorOptions:
-    return OperatorOptions(token=token or read_secret(token_file), **rest)
+    token = token or read_secret(token_file)
+    if not token.isascii() or not token.isprintable():
+        raise CommandError("a token has plain letters, digits and signs only: this is none", WRONG_USE)
+    return OperatorOptions(token=token, **rest)
 
 
 def read_secret(file: Path | None) -> str:
     """The one line of a file, '' without one. Raises `CommandError`."""
-    return read_given(file).decode(errors="replace").strip() if file is not None else ""
+    if file is None:
+        return ""
+    text = read_given(file).decode(errors="replace").strip()
+    if "\n" in text:
+        raise CommandError(f"{file}: expected one line, the secret; it has several", WRONG_USE)
+    return text
 
 
 def talks_to_a_node(command: Callable[..., None]) -> Callable[..., None]:
     """Give an application's command the options with which it logs in; it takes them as `client`."""
     session = (_option("session", Session, ""), _option("secret", Secret, ""))
     account = (_option("account", AccountName, ""), _option("password_file", PasswordFile, None))
-    return _with_options(command, "client", _client, (_URL, *session, *account, *_TLS_AND_JSON))
+    return _with_options(command, "client", _client, (*_URL, *session, *account, *_TLS_AND_JSON))
 
 
 def _client(*, account: str, password_file: Path | None, secret: str, **rest: Any) -> ClientOptions:
@@ -162,11 +182,40 @@ def _with_options(
     own = signature(command)
 
     @wraps(command)
-    def run(**given: Any) -> None:
+    def run(_ctx: typer.Context, **given: Any) -> None:
         chosen = {option.name: given.pop(option.name) for option in options}
+        _fill(_ctx, chosen, elsewhere=bool(given.get("where")))
         tls = Tls(chosen.pop("ca"), chosen.pop("certificate"), chosen.pop("key"))
         command(**given, **{name: make(tls=tls, **chosen)})
 
     kept = [parameter for parameter in own.parameters.values() if parameter.name != name]
-    run.__signature__ = own.replace(parameters=[*kept, *options])  # type: ignore[attr-defined]
+    parameters = [_CONTEXT, *kept, *options]
+    run.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
     return run
+
+
+def _fill(ctx: typer.Context, chosen: dict[str, Any], *, elsewhere: bool) -> None:
+    """Take what nobody has given from a context; nothing where the node is named otherwise.
+
+    Raises `CommandError`.
+    """
+    from broker.cli import contexts
+
+    def source(option: str) -> str:
+        found = ctx.get_parameter_source(option)
+        return found.name if found is not None else "DEFAULT"
+
+    name = chosen.pop("context")
+    if elsewhere or source("url") != "DEFAULT":
+        if source("context") == "COMMANDLINE":
+            raise CommandError("--context says where the node is: leave its address out", WRONG_USE)
+        return
+    kept = contexts.read()
+    if not (name or kept.current):
+        return
+    context = kept.named(name or kept.current)
+    chosen["url"] = context.url
+    if context.token_file and "COMMANDLINE" not in (source("token"), source("token_file")):
+        chosen |= {"token": "", "token_file": Path(context.token_file)} if "token" in chosen else {}
+    for option, file in zip(("ca", "certificate", "key"), context.files, strict=True):
+        chosen[option] = chosen[option] or file

@@ -5,7 +5,7 @@ from typing import Any, Final
 from typer.core import TyperGroup
 
 SECTIONS: Final = {
-    "To begin": ("demo", "node", "config", "account", "operator", "invite", "join", "completion"),
+    "To begin": ("demo", "node", "config", "account", "operator", "context", "invite", "join", "completion"),
     "Applications": ("send", "receive", "subscription", "forward", "copy", "idl"),
     "What a node does": (
         "status",

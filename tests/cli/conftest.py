@@ -85,6 +85,12 @@ def site(folder: Path, **tls: Path) -> Site:
     )
 
 
+@pytest.fixture(autouse=True)
+def no_contexts_of_the_user_s_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "configuration"))
+    monkeypatch.delenv("SAPWOOD_CONTEXT", raising=False)
+
+
 @pytest.fixture
 def running(tmp_path: Path) -> Iterator[Running]:
     with in_a_thread(site(tmp_path)) as found:
