@@ -20,6 +20,7 @@ import typer
 
 from broker.cli.errors import FAILED, WRONG_USE, CommandError, explain
 from broker.cli.options import OperatorOptions
+from broker.cli.output import printable
 from broker.core.messages.queue_names import LOCATION_MANAGER, ROUTING_MANAGER, SYSTEM
 from sapwood.client import connect
 from sapwood.errors import ClientError
@@ -97,9 +98,19 @@ class Shell:
 
     def _methods(self) -> list[str]:
         try:
-            return [each["signature"].partition("(")[0] for each in self._call("help", {})]
+            return [signature.partition("(")[0] for signature, _ in self._told_methods()]
         except CommandError:
             return []
+
+    def _told_methods(self) -> list[tuple[str, str]]:
+        """What the service that reads this cell tells of its methods: signatures, and a text for each."""
+        told = self._call("help", {})
+        try:
+            return [(printable(each["signature"]), printable(each["text"])) for each in told]
+        except (TypeError, KeyError):
+            raise CommandError(
+                f"{self.place} tells nothing of its methods that can be read", FAILED
+            ) from None
 
     def addresses(self) -> list[str]:
         """For completion: the cells of this node, and of those that the node which is asked knows. Raises
@@ -169,8 +180,8 @@ class Shell:
 
     def _help(self, name: str) -> None:
         if not self.place.is_nodes:
-            for each in self._call("help", {}):
-                print(f"{each['signature']}  {each['text']}".rstrip())
+            for signature, text in self._told_methods():
+                print(f"{signature}  {text}".rstrip())
         elif name:
             command = self._commands.get(name)
             if command is None:
@@ -254,8 +265,9 @@ def _argument(text: str) -> tuple[str, Any]:
 
 
 def print_result(result: Any) -> None:
-    """A text as it is, all else as JSON."""
-    print(result if isinstance(result, str) else json.dumps(result, indent=2, ensure_ascii=False))
+    """A text as it is, all else as JSON; a terminal is told nothing that it would obey."""
+    text = result if isinstance(result, str) else json.dumps(result, indent=2, ensure_ascii=False)
+    print(printable(text) if sys.stdout.isatty() else text)
 
 
 def run_script(shell: Shell, lines: Iterable[str]) -> None:
@@ -281,7 +293,7 @@ def run_prompt(shell: Shell, read: Callable[[str], str]) -> None:
         except KeyboardInterrupt:
             continue
         except (CommandError, typer.Abort, _WRONG_WORDS) as error:
-            print(_said(error)[0], file=sys.stderr)
+            print(printable(_said(error)[0]), file=sys.stderr)
 
 
 def _said(error: Exception) -> tuple[str, int]:

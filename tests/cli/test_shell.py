@@ -114,6 +114,29 @@ async def test_system_has_all_commands_of_a_node(hq: Node, capsys: pytest.Captur
     assert "any parent" in told
 
 
+def strange_help() -> list[object]:
+    return ["x", {"signature": 5}]
+
+
+def obeyed() -> str:
+    return "\x1b]0;owned\x07red"
+
+
+async def test_a_strange_service_is_no_fault_of_the_shell(
+    hq: Node, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with (
+        connect(f"http://127.0.0.1:{hq.port}") as client,
+        Rpc(client) as rpc,
+        rpc.serve("odd", {"help": strange_help, "obeyed": obeyed}),
+    ):
+        with pytest.raises(CommandError, match="line 2: odd tells nothing of its methods that can be read"):
+            await script(hq, r"\c odd", "help")
+        monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+        await script(hq, r"\c odd", "obeyed")
+    assert capsys.readouterr().out == "·]0;owned·red\n"
+
+
 @pytest.mark.parametrize(
     ("line", "said"),
     [
