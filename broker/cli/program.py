@@ -18,11 +18,11 @@ def main() -> None:
     except Exception as error:
         if wants_traceback():
             raise
-        text, exit_code = explain(error)
-        print(f"sapwood: {text}", file=sys.stderr)
-        if "--json" in sys.argv:
-            from broker.cli.output import print_json
+        from broker.cli.output import print_json, printable
 
+        text, exit_code = explain(error)
+        print(f"sapwood: {printable(text)}", file=sys.stderr)  # it may be a peer's
+        if "--json" in sys.argv:
             print_json({"error": text, "exit_code": exit_code})
         raise SystemExit(exit_code) from None
 

@@ -63,6 +63,23 @@ def test_nothing_is_collected_while_a_node_is_loaded_and_all_afterwards(tmp_path
     assert ran.stdout.split() == ["True"]
 
 
+REFUSED = """
+from broker.cli import program
+from broker.cli.errors import CommandError
+
+def refused(arguments):
+    raise CommandError("the service says \\x1b]0;owned\\x07\\nno", 1)
+
+program._do = refused
+program.main()
+"""
+
+
+def test_an_error_that_a_peer_has_written_is_shown_and_not_obeyed() -> None:
+    ran = run(REFUSED)
+    assert (ran.returncode, ran.stderr) == (1, "sapwood: the service says ·]0;owned·\nno\n")
+
+
 @pytest.mark.parametrize(
     "arguments", [["node", "run"], ["node", "run", "--nonsense"], ["node", "run", "a", "b"]]
 )
