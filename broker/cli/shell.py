@@ -103,7 +103,7 @@ class Shell:
             return []
 
     def _told_methods(self) -> list[tuple[str, str]]:
-        """What the service that reads this cell tells of its methods: signatures, and a text for each."""
+        """The methods of the service that reads this cell, as it tells: signatures, and a text for each."""
         told = self._call("help", {})
         try:
             return [(printable(each["signature"]), printable(each["text"])) for each in told]
