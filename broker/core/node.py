@@ -134,7 +134,7 @@ class NodeCore:
         )
         self.below = NodesBelow(context)
         lookup = self.lookup = Lookup(context, zone)
-        dispatcher = self.dispatcher = Dispatcher(context)
+        dispatcher = self.dispatcher = Dispatcher(context, lookup)
         forwarder = self.forwarder = Forwarder(context, lookup, dispatcher)
         upward = self.upward = Upward(context, lookup)
         topics = self.topics = Topics(context, forwarder, lookup, upward)

@@ -18,6 +18,7 @@ from broker.core.delivery.delivery_order import DeliveryOrder
 from broker.core.delivery.poison_messages import SUSPECTED, PoisonWatch, tries
 from broker.core.delivery.queue_limits import QueueLimits
 from broker.core.delivery.transfer_ids import TransferIds
+from broker.core.lookup import Lookup
 from broker.core.messages.deduplication import DeliveredIdentities
 from broker.core.messages.queue import Queue, QueueEntry
 from broker.core.policy import first_reason
@@ -37,7 +38,7 @@ PAYS: Final = 3
 class Dispatcher:
     """Gives messages to the consumers of one node."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, lookup: Lookup) -> None:
         self.settings = settings = context.settings
         self.clock = clock = context.clock
         self.counters = context.counters
@@ -50,7 +51,7 @@ class Dispatcher:
         self.seen = DeliveredIdentities(clock, settings.dedup_window)
         self._paid_at = 0.0
         self._resting: set[Queue] = set()
-        self.holds = QueueLimits(settings, self.custody, context.neighbours, self.bury)
+        self.holds = QueueLimits(context, lookup, self.bury)
 
     def __repr__(self) -> str:
         return f"<Dispatcher {self.transfer_ids!r}>"

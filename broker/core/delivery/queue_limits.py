@@ -10,10 +10,11 @@ destination hold it, this node holds it towards those that bring it, however muc
 from collections.abc import Callable
 from typing import Final
 
-from broker.core.custody.custody import Custody
+from broker.core.context import Context
 from broker.core.links.neighbour import Neighbour
+from broker.core.lookup import Lookup
 from broker.core.messages.queue import Queue, QueueEntry
-from broker.core.settings import CoreSettings, Overflow, QueuePolicy
+from broker.core.settings import Overflow, QueuePolicy
 from sapwood.protocol.destinations import Destination
 
 _RELIEF: Final = 0.8
@@ -24,16 +25,11 @@ _MOST_HOLDS: Final = 10_000
 class QueueLimits:
     """The limits of a node's queues. `bury`: makes an entry that is in no `waiting` a dead letter."""
 
-    def __init__(
-        self,
-        settings: CoreSettings,
-        custody: Custody,
-        neighbours: dict[str, Neighbour],
-        bury: Callable[[QueueEntry, str], None],
-    ) -> None:
-        self._settings = settings
-        self._custody = custody
-        self._neighbours = neighbours
+    def __init__(self, context: Context, lookup: Lookup, bury: Callable[[QueueEntry, str], None]) -> None:
+        self._settings = context.settings
+        self._custody = context.custody
+        self._neighbours = context.neighbours
+        self._lookup = lookup
         self._bury = bury
 
     def __repr__(self) -> str:
@@ -56,15 +52,13 @@ class QueueLimits:
             self.hold(queue, destination, neighbour)
 
     def _goes_nowhere(self, queue: Queue, destination: Destination) -> bool:
-        limit = self._settings.spool_up
-        crowded = self._custody.spools.is_crowded_out(queue, queue.targets, limit)
-        return crowded or self._is_held_beyond(queue, destination)
-
-    def _is_held_beyond(self, queue: Queue, destination: Destination) -> bool:
-        """Do all that may take it ask this node to keep it?"""
-        if queue.consumers or not queue.targets:
+        """Where it goes is looked up anew: `queue.targets` are old where nothing waits."""
+        if queue.consumers:
             return False
-        takers = (self._neighbours.get(name) for name in queue.targets)
+        targets = self._lookup.targets(queue)
+        if not targets:
+            return self._custody.spools.is_crowded_out(queue, targets, self._settings.spool_up)
+        takers = (self._neighbours.get(name) for name in targets)
         return all(taker is not None and taker.up and taker.holds(destination) for taker in takers)
 
     def _drop(self, queue: Queue, policy: QueuePolicy) -> None:

@@ -84,6 +84,35 @@ def test_what_was_held_for_a_node_above_goes_on_where_a_reader_comes_on_the_way(
     assert len(reader.payloads) >= entered - ROOM
 
 
+@pytest.mark.parametrize("gone", ["expired", "purged"])
+def test_what_was_held_goes_on_where_a_reader_comes_after_the_nodes_own_messages_have_gone(gone: str) -> None:
+    """york below north below uk below hq, and bath below uk: uk has nothing to route again for bath."""
+    forest = chain(3)
+    forest.add("bath", "uk", "leaf")
+    forest.dial_all()
+    stuck = forest.consumer("hq", "queue:orders", "stuck", auto=False)
+    forest.settle(1.0)
+    producer = forest.producer("york")
+    for number in range(100):
+        expires = 20_000 if gone == "expired" and number < ROOM + 3 else 0
+        producer.send("queue:orders", b"%d" % number, expires_in=expires)
+        forest.settle()
+    removal = forest["uk"].core.removal
+    assert orders(forest, "uk") == 1
+    if gone == "expired":
+        forest.settle(30.0)
+    else:
+        waiting = removal.empty_queue("orders")
+        assert removal.purge(waiting.take(10)) == 1
+    assert (orders(forest, "uk"), orders(forest, "york") > 5) == (0, True)
+    reader = forest.consumer("bath", "queue:orders")
+    forest.settle(60.0)
+    assert orders(forest, "hq") == ROOM == len(stuck.payloads)
+    assert orders(forest, "york") == orders(forest, "north") == 0
+    assert len(reader.payloads) >= QUOTA - 1
+    assert send(forest, producer, 100) == 100
+
+
 def test_what_was_held_for_a_node_above_goes_on_when_its_line_is_lost() -> None:
     forest = chain(3)
     producer = forest.producer("york")
