@@ -18,8 +18,6 @@ from broker.core.settings import Overflow, QueuePolicy
 from sapwood.protocol.destinations import Destination
 
 _RELIEF: Final = 0.8
-_MOST_HOLDS: Final = 10_000
-"""Of one neighbour. It would end the link at twice as many (`peer_holds`)."""
 
 
 class QueueLimits:
@@ -74,14 +72,11 @@ class QueueLimits:
     @staticmethod
     def hold(queue: Queue, destination: Destination, neighbour: Neighbour) -> None:
         """Ask the neighbour to keep what is for a destination that is full here."""
-        if (
-            neighbour.link is not None
-            and str(destination) not in neighbour.we_hold
-            and len(neighbour.we_hold) < _MOST_HOLDS
-        ):
-            neighbour.we_hold.add(str(destination))
+        name, held = str(destination), neighbour.we_hold
+        if neighbour.link is not None and name not in held and held.has_room_for(name):
+            held.add(name)
             queue.held_back.add(neighbour.name)
-            neighbour.link.hold(str(destination))
+            neighbour.link.hold(name)
 
     def relieve(self, queue: Queue) -> None:
         """End the holds on a queue that has room again."""
@@ -91,9 +86,11 @@ class QueueLimits:
             return
         if policy.overflow is Overflow.REFUSE and self._goes_nowhere(queue, queue.destination):
             return
-        for name in queue.held_back:
-            neighbour = self._neighbours.get(name)
-            if neighbour and neighbour.link and neighbour.up and str(queue.destination) in neighbour.we_hold:
-                neighbour.we_hold.discard(str(queue.destination))
-                neighbour.link.release(str(queue.destination))
+        held = str(queue.destination)
+        for neighbour in map(self._neighbours.get, queue.held_back):
+            if neighbour is None or neighbour.link is None or held in neighbour.spool_holds:
+                continue
+            if held in neighbour.we_hold:
+                neighbour.we_hold.discard(held)
+                neighbour.link.release(held)
         queue.held_back.clear()

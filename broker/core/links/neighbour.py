@@ -53,13 +53,14 @@ class Detail(msgspec.Struct, omit_defaults=True):
 class Neighbour:
     """Routes, position, outbox and what waits for one neighbour. `link`: None while it is down.
 
-    `former`: nodes that were below it, by when they left. What they sent may still come this way.
-    `untold`: nodes below it that have moved, which it is to be told when its link is up. `spool_holds`:
-    what it is to keep while a spool of ours is full. `broken_at`: when its link was lost last, or this
-    node started (running time). `kin`: the other neighbours of its mesh; `group`: the smallest name of
-    these and its own. `permit`: what a child may do, since `permitted_at`. `refusals`: what it was
-    refused here, `refused_us`: what it has refused this node. `told_refusals`: how often this link was
-    told of a refused bundle. `starts_anew`: when the link came up, one of the two had lost its state.
+    `former`: nodes that were below it, by when they left. What they sent may still come this way. `untold`:
+    nodes below it that have moved, which it is to be told when its link is up. `we_hold`: all that it is to
+    keep; `spool_holds`: of these, those that it is to keep while a spool of ours is full. `broken_at`: when
+    its link was lost last, or this node started (running time). `kin`: the other neighbours of its mesh;
+    `group`: the smallest name of these and its own. `permit`: what a child may do, since `permitted_at`.
+    `refusals`: what it was refused here, `refused_us`: what it has refused this node. `told_refusals`: how
+    often this link was told of a refused bundle. `starts_anew`: when the link came up, one of the two had
+    lost its state.
     """
 
     def __init__(self, name: str, relation: Relation, queue: Queue, held: Held) -> None:
@@ -104,7 +105,7 @@ class Neighbour:
         self.wants: deque[Queue] = deque()
         self._wanting: set[Queue] = set()
         self.peer_holds = PeerHolds()
-        self.we_hold: set[str] = set()
+        self.we_hold = PeerHolds()
         self.spool_holds: dict[str, tuple[Destination, Spool]] = {}
         self.permit = Permit()
         self.permitted_at = 0.0

@@ -1,6 +1,7 @@
-"""Holds of a neighbour: the destinations that it asks this node to keep, '' = everything.
+"""Holds of one end of a link: the destinations that it asks the other end to keep, '' = everything.
 
-Law: a peer says them, so they are bounded, in number and in bytes; who goes beyond ends its link. What is
+Law: a peer says them, so they are bounded, in number and in bytes; who goes beyond ends its link. This node
+counts its own holds in the same way, whatever they are for, and asks for no more than half as much. What is
 shown of them in passing are a few; all of them are read a page at a time.
 """
 
@@ -10,6 +11,8 @@ from typing import Final
 
 MOST: Final = 20_000
 MOST_BYTES: Final = 4 * 1024 * 1024
+MOST_ASKED: Final = MOST // 2
+MOST_BYTES_ASKED: Final = MOST_BYTES // 2
 _SHOWN: Final = 10
 _LONGEST: Final = 100
 _WEIGHT: Final = 100  # of a text beside its letters
@@ -44,6 +47,10 @@ class PeerHolds:
     @property
     def too_many(self) -> bool:
         return len(self.destinations) > MOST or self._bytes > MOST_BYTES
+
+    def has_room_for(self, destination: str) -> bool:
+        """May this node ask its peer for that as well? If not, it goes on until something else bounds it."""
+        return len(self) < MOST_ASKED and self._bytes + _size(destination) <= MOST_BYTES_ASKED
 
     def discard(self, destination: str) -> None:
         if destination in self.destinations:

@@ -21,7 +21,6 @@ from sapwood.protocol.destinations import Destination
 from treeconnector.relations import Relation
 
 _OVERFULL: Final = 1.25
-_MOST_HOLDS: Final = 10_000
 
 
 class Backpressure(Policy):
@@ -49,12 +48,12 @@ class Backpressure(Policy):
         self._hold_all(neighbour)
 
     def _hold(self, neighbour: Neighbour, destination: Destination, spool: Spool) -> None:
-        name = str(destination)
-        if neighbour.link is None or len(neighbour.spool_holds) >= _MOST_HOLDS:
+        name, held = str(destination), neighbour.we_hold
+        if neighbour.link is None or not (name in held or held.has_room_for(name)):
             return
         neighbour.spool_holds[name] = destination, spool
-        if name not in neighbour.we_hold:
-            neighbour.we_hold.add(name)
+        if name not in held:
+            held.add(name)
             neighbour.link.hold(name)
 
     def _hold_all(self, neighbour: Neighbour) -> None:

@@ -129,6 +129,37 @@ def test_what_was_held_for_a_node_above_goes_on_when_its_line_is_lost() -> None:
     assert orders(forest, "hq") <= ROOM + 2 * forest.links.window_bundles
 
 
+def test_very_many_full_queues_end_no_link_and_what_is_not_held_goes_on() -> None:
+    """Their names are as long as names may be, so that their bytes count, not their number."""
+    forest = Forest(CoreSettings(), LinkSettings())
+    forest.add("hq", policies=(QueuePolicy(pattern="#", max_messages=1),))
+    forest.add("uk", "hq", "branch")
+    forest.add("york", "uk", "leaf")
+    for _ in range(2):
+        forest.dial_all()
+        forest.settle()
+    wire, producer = forest.wire_of("uk"), forest.producer("york")
+    queues = [f"queue:{number:05d}{chr(0x1F600) * 245}" for number in range(4000)]
+    for start in range(0, len(queues), 50):
+        for queue in queues[start : start + 50]:
+            producer.send(queue, b"1")
+        forest.settle()
+    forest.settle(5.0)
+    assert forest.wire_of("uk") is wire
+    held = forest["hq"].core.neighbours["uk"].we_hold
+    assert 1000 < len(held) < len(queues)
+    assert forest["uk"].core.neighbours["hq"].peer_holds.destinations == held.destinations
+    for queue in (queues[0], queues[-1]):
+        producer.send(queue, b"2")
+    forest.settle(1.0)
+    waiting = forest["hq"].core.custody.queues
+    assert [waiting[queue].messages for queue in (queues[0], queues[-1])] == [1, 2]
+    reader = forest.consumer("hq", queues[0])
+    forest.settle(3.0)
+    assert reader.payloads == [b"1", b"2"]
+    assert queues[0] not in held
+
+
 def test_a_branch_goes_on_with_other_queues() -> None:
     forest = chain(3)
     producer = forest.producer("york")

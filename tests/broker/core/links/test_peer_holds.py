@@ -1,6 +1,6 @@
 """What a neighbour asks to keep: bounded in number and bytes, shown a few at a time."""
 
-from broker.core.links.peer_holds import MOST, MOST_BYTES, PeerHolds
+from broker.core.links.peer_holds import MOST, MOST_ASKED, MOST_BYTES, PeerHolds
 
 
 def holds_of(*destinations: str) -> PeerHolds:
@@ -33,6 +33,23 @@ def test_their_bytes_count_too_and_are_given_back() -> None:
     assert not holds.too_many
     holds.clear()
     assert (len(holds), repr(holds)) == (0, "<PeerHolds 0 of 0 bytes>")
+
+
+def test_a_node_asks_for_half_as_much_at_most_and_everything_fits_beside_it() -> None:
+    holds = PeerHolds()
+    for number in range(MOST):
+        if holds.has_room_for(f"queue:{number}"):
+            holds.add(f"queue:{number}")
+    holds.add("")
+    assert (len(holds), holds.too_many) == (MOST_ASKED + 1, False)
+    long = PeerHolds()
+    for number in range(MOST):
+        if long.has_room_for(f"queue:{number}{'ü' * 500}"):
+            long.add(f"queue:{number}{'ü' * 500}")
+    assert 1000 < len(long) < MOST_BYTES // 2 // 1000
+    assert not long.too_many
+    long.discard(f"queue:0{'ü' * 500}")
+    assert long.has_room_for(f"queue:0{'ü' * 500}")
 
 
 def test_a_few_are_shown_and_each_is_cut() -> None:

@@ -222,6 +222,25 @@ def test_a_full_region_holds_its_parent_for_what_comes_down_only(forest: Forest)
     assert (local.payloads, sales.payloads) == ([b"counted"], [b"sold"])
 
 
+def test_a_full_queue_that_has_room_again_is_held_on_while_its_spool_is_full(forest: Forest) -> None:
+    hq = forest.add("hq", spool_up=FULL, policies=(QueuePolicy(pattern="prices", max_messages=10),))
+    york = forest.add("york", "hq")
+    forest.dial_all()
+    forest.settle(1.0)
+    send_each(forest, forest.producer("hq"), "queue:sales", 25)
+    forest.producer("york").send("queue:prices", *payloads(10))
+    forest.settle(1.0)
+    assert hq.core.custody.queues["queue:prices"].held_back == {"york"}
+    prices = forest.consumer("hq", "queue:prices")
+    forest.settle(3.0)
+    assert (len(prices.payloads), held_by(york)) == (10, {"queue:prices"})
+    forest.consumer("hq", "queue:sales", name="office")
+    forest.settle(3.0)
+    assert held_by(york) == set()
+    assert not hq.core.neighbours["york"].we_hold
+    assert not hq.core.neighbours["york"].spool_holds
+
+
 def test_a_full_disk_holds_everybody_and_lets_go_again(forest: Forest) -> None:
     hq = chain(forest)
     room, hq.core.message_admission.disk_room = hq.core.message_admission.disk_room, 0.0
