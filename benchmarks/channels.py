@@ -22,6 +22,7 @@ from typing import Any, Final
 import msgspec
 
 from benchmarks.processes import (
+    PATIENCE,
     BenchmarkFailed,
     Process,
     Processes,
@@ -36,7 +37,6 @@ from benchmarks.worker import Task
 
 WHAT: Final = ("throughput", "latency", "many", "slow")
 _PIECE: Final = 256 * 1024
-_PATIENCE: Final = 120.0
 Row = dict[str, Any]
 
 
@@ -61,7 +61,7 @@ class ChannelChain(SapwoodChain):
             way = f"{self._line}:{self.ports['branch']}"
             self._processes.python("line", "benchmarks.limited_line", str(self._mbit), way).answer()
         super().start()
-        until("the root has heard of the leaf", self._knows, 30)
+        until("the root has heard of the leaf", self._knows, PATIENCE)
 
     def _knows(self) -> bool:
         return "leaf" in str(get_json(f"{self.url('root')}/api/routes?kind=domain"))
@@ -96,7 +96,7 @@ class ChannelChain(SapwoodChain):
 
 @contextlib.contextmanager
 def _dialled(port: int) -> Iterator[socket.socket]:
-    with socket.create_connection(("127.0.0.1", port), _PATIENCE) as line:
+    with socket.create_connection(("127.0.0.1", port), PATIENCE) as line:
         yield line
 
 

@@ -19,7 +19,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.processes import ROOT, Processes, cpu_seconds, free_port, get_json, line_bytes, machine, until
+from benchmarks.processes import (
+    PATIENCE,
+    ROOT,
+    Processes,
+    cpu_seconds,
+    free_port,
+    get_json,
+    line_bytes,
+    machine,
+    until,
+)
 
 sys.path.insert(0, str(ROOT / "tests" / "brokers"))
 
@@ -28,7 +38,6 @@ from mosquitto_server import MosquittoServer
 _BARE: Final = "import asyncio; print('up', flush=True); asyncio.run(asyncio.sleep(3600))"
 _SAPWOOD: Final = "from broker.cli.program import main; main()"
 _BROKER: Final = ("allow_anonymous true", "log_dest topic", "log_type notice", "log_type subscribe")
-_PATIENCE: Final = 60.0
 _MIB: Final = 1024
 Row = dict[str, float]
 
@@ -45,7 +54,7 @@ def memory(pid: int) -> Row:
 
 def _look(pid: int, idle: float, linked: Callable[[], Any]) -> Row:
     """The CPU until `linked` is true, then memory and CPU at rest."""
-    until("the link up", linked, _PATIENCE, poll=0.01)
+    until("the link up", linked, PATIENCE, poll=0.01)
     cpu = cpu_seconds(pid)
     time.sleep(idle)
     rest = (cpu_seconds(pid) - cpu) / idle
@@ -70,7 +79,7 @@ class Nodes:
             "permits": {"consume": ["#"], "send": ["#"], "nodes": ["*"]},
         }
         self._run("hq", root)
-        until("the root up", lambda: get_json(f"http://127.0.0.1:{self._port}/api/links"), _PATIENCE)
+        until("the root up", lambda: get_json(f"http://127.0.0.1:{self._port}/api/links"), PATIENCE)
 
     def __repr__(self) -> str:
         return f"<Nodes under port {self._port}>"

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks.processes import BenchmarkFailed, Process, Processes, free_port, line_bytes, until
+from benchmarks.processes import PATIENCE, BenchmarkFailed, Process, Processes, free_port, line_bytes, until
 
 NAMES = ("root", "branch", "leaf")
 LINES = (("leaf", "branch"), ("branch", "root"))
@@ -47,8 +47,8 @@ class JetStreamChain:
             file = self._directory / f"{name}.conf"
             file.write_text(self._configuration(name, NAMES[index - 1] if index else ""))
             self.servers[name] = self._processes.start(name, [program, "-c", str(file)])
-            until(f"{name} to answer", partial(_answers, self.ports[name]), 20)
-        until("both lines", lambda: all(self.line_bytes().values()), 20)
+            until(f"{name} to answer", partial(_answers, self.ports[name]), PATIENCE)
+        until("both lines", lambda: all(self.line_bytes().values()), PATIENCE)
 
     def _configuration(self, name: str, parent: str) -> str:
         sync = "sync_interval: always" if self._always else ""

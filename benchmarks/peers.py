@@ -20,7 +20,15 @@ from typing import Any, Final
 import msgspec
 
 from benchmarks.peers_chains import CHAINS, Chain
-from benchmarks.processes import BenchmarkFailed, Process, Processes, machine, raise_file_limit, until
+from benchmarks.processes import (
+    PATIENCE,
+    BenchmarkFailed,
+    Process,
+    Processes,
+    machine,
+    raise_file_limit,
+    until,
+)
 from benchmarks.worker import Task
 
 Row = dict[str, Any]
@@ -49,7 +57,7 @@ def measure(system: str, what: str, task: Task, directory: Path | None) -> Row:
 def _run(chain: Chain, processes: Processes, task: Task, *, cut: bool) -> Row:
     consumer = _worker(chain, processes, "consume", "root", task)
     consumer.answer()
-    until("the consumer known at the leaf", chain.ready, 30)
+    until("the consumer known at the leaf", chain.ready, PATIENCE)
     producer = _worker(chain, processes, "produce", "leaf", task)
     producer.answer()
     time.sleep(1.0)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Final
 
 from benchmarks.processes import (
+    PATIENCE,
     ROOT,
     BenchmarkFailed,
     Process,
@@ -31,7 +32,6 @@ from rabbitmq_server import RabbitServer
 
 SITES: Final = ("root", "branch", "leaf")
 LINES: Final = (("leaf", "branch"), ("branch", "root"))
-_PATIENCE: Final = 60.0
 
 
 class Chain:
@@ -162,7 +162,7 @@ class MosquittoBridges(Mosquittos):
         for child, parent in LINES:
             port = self._proxy_port if child == "leaf" and self._proxy_port else self.brokers[parent].port
             self.lines[f"{child}-{parent}"] = self.pids[child], port
-        until("the bridges", self._joined, _PATIENCE)
+        until("the bridges", self._joined, PATIENCE)
 
     def _joined(self) -> bool:
         return all(line_bytes(pid, port) for pid, port in self.lines.values())
@@ -213,7 +213,7 @@ class RabbitShovels(Rabbits):
             self.brokers[child].api("PUT", "/parameters/shovel/%2f/up", {"value": shovel})
             self.lines[f"{child}-{parent}"] = self.pids[child], port
         for child, _ in LINES:
-            until(f"the shovel at {child}", partial(self._runs, child), _PATIENCE)
+            until(f"the shovel at {child}", partial(self._runs, child), PATIENCE)
 
     def _runs(self, site: str) -> bool:
         return any(each.get("state") == "running" for each in self.brokers[site].api("GET", "/shovels") or [])
@@ -271,7 +271,7 @@ class _Nodes:
             port = chain._proxy_port if child == "leaf" and chain._proxy_port else self.ports[parent]
             chain.lines[f"{child}-{parent}"] = chain.pids[f"node-{child}"], port
         for site in SITES:
-            until(f"the node at {site}", partial(self._is_up, site), _PATIENCE)
+            until(f"the node at {site}", partial(self._is_up, site), PATIENCE)
 
     def _site(self, site: str, parent: str) -> dict[str, Any]:
         made: dict[str, Any] = {

@@ -19,6 +19,8 @@ from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
 ROOT: Final = Path(__file__).resolve().parent.parent
+PATIENCE: Final = 180.0
+"""Seconds that a benchmark waits for what it starts, on a machine that does other things too."""
 _POLL: Final = 0.05
 _STOP_TIME: Final = 15.0
 Found = TypeVar("Found")

@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks.processes import Process, Processes, free_port, get_json, line_bytes, until
+from benchmarks.processes import PATIENCE, Process, Processes, free_port, get_json, line_bytes, until
 
 NAMES = ("root", "branch", "leaf")
 LINES = (("leaf", "branch"), ("branch", "root"))
@@ -43,7 +43,7 @@ class SapwoodChain:
                 arguments += ["--profile", str(self.profile_file)]
             self.servers[name] = self._processes.python(name, self.node_module, *arguments)
         for name in NAMES[1:]:
-            until(f"the link from {name} up", partial(self._is_up, name), 20)
+            until(f"the link from {name} up", partial(self._is_up, name), PATIENCE)
 
     @property
     def profile_file(self) -> Path:
@@ -75,7 +75,7 @@ class SapwoodChain:
 
     def prepare(self, entry: str, destinations: int) -> None:
         """Wait until `entry` knows all destinations."""
-        until(f"{destinations} routes at {entry}", lambda: self._routes(entry) >= destinations, 30)
+        until(f"{destinations} routes at {entry}", lambda: self._routes(entry) >= destinations, PATIENCE)
 
     def _routes(self, entry: str) -> int:
         routes = self._status(entry).get("routes", {})

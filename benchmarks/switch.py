@@ -22,7 +22,16 @@ from typing import Any, Final
 
 import msgspec
 
-from benchmarks.processes import Process, Processes, free_port, get_json, machine, raise_file_limit, until
+from benchmarks.processes import (
+    PATIENCE,
+    Process,
+    Processes,
+    free_port,
+    get_json,
+    machine,
+    raise_file_limit,
+    until,
+)
 from benchmarks.switch_worker import SwitchTask
 
 Row = dict[str, Any]
@@ -44,7 +53,7 @@ def start_node(processes: Processes, directory: Path, *, accounts: bool) -> tupl
     file.write_text(json.dumps({"broker": site}))
     module = "benchmarks.shares" if accounts else "benchmarks.node_process"
     node = processes.python(f"node-{port}", module, str(file))
-    until("the node answers", lambda: get_json(f"http://127.0.0.1:{port}/api/status"), 30)
+    until("the node answers", lambda: get_json(f"http://127.0.0.1:{port}/api/status"), PATIENCE)
     return node, port
 
 

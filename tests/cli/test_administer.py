@@ -138,7 +138,7 @@ def test_a_session_is_closed_and_others_get_what_it_had(running: Any, sapwood: S
             said = await asyncio.to_thread(sapwood, "session", "close", name, "--yes")
             assert said == f"{name} is closed: 1 connection\n"
             await asyncio.wait_for(lost.wait(), 20)
-            with pytest.raises(CommandError, match="no session 'nobody'"):
+            with pytest.raises(CommandError, match=r"has no session 'nob…"):
                 await asyncio.to_thread(sapwood, "session", "close", "nobody", "--yes")
         return (await anext(client.subscribe("queue:sales"))).payload
 
