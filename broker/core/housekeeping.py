@@ -86,7 +86,7 @@ class Housekeeping:
             self._held[queue] = None
             context.clock.go_on(self._hold_time, self._hold_time)
         if queue.held_back:
-            self._dispatcher.holds.relieve(queue)
+            self._dispatcher.holds.look(queue)
         custody.paging.fit(queue)
         custody.sweep(queue)
 

@@ -141,7 +141,7 @@ class NodeCore:
         may_enter = self.message_admission = MessageAdmission(context, lookup, topics)
         arrivals = self.arrivals = Arrivals(context, forwarder, lookup, dispatcher, topics, may_enter)
         batching = self.batching = Batching(
-            identity, BundleIds(random_bytes), arrivals.enter, self.trace.entered
+            identity, BundleIds(random_bytes), lookup.address, arrivals.enter, self.trace.entered
         )
         switch = self.switch = duplicate_injection.switch_for(settings)(
             context, forwarder, dispatcher, topics, self.interests, batching, may_enter
@@ -151,7 +151,7 @@ class NodeCore:
         static_routing = self.static_routing = StaticRouting(context, forwarder, lookup)
         dead_letters = self.dead_letters = Redrive(context, forwarder, topics, arrivals, removal)
         self.mandatory = MandatoryNotices(context, lookup, dispatcher, batching)
-        backpressure = self.backpressure = Backpressure(context, may_enter)
+        backpressure = self.backpressure = Backpressure(context, lookup, may_enter)
         logical_addresses = self.logical_addresses = LogicalAddresses(
             context, forwarder, lookup, dispatcher, addresses or []
         )

@@ -78,11 +78,13 @@ class Batching:
         self,
         identity: Identity,
         ids: BundleIds,
+        address: Callable[[Destination], Destination],
         enter: Callable[[Header, bytes, str], None],
         entered: Callable[[Header, str, tuple[Note, ...]], None],
     ) -> None:
         self._identity = identity
         self._ids = ids
+        self._address = address
         self._enter = enter
         self._entered = entered
         self._in_vain: dict[Destination, int] = {}
@@ -114,10 +116,9 @@ class Batching:
         return gathering.count if gathering is not None else 0
 
     def _key(self, destination: Destination) -> Destination:
-        """`x` and `x@this-node` are one."""
-        return (
-            destination if destination.node != self._identity.name else destinations.queue(destination.name)
-        )
+        """`x` and `x@this-node` are one, and so are an alias and its address: they wait in one queue."""
+        address = self._address(destination)
+        return address if address.node != self._identity.name else destinations.queue(address.name)
 
     def seal(self) -> None:
         """End of gathering: all that is open becomes bundles."""

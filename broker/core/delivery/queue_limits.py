@@ -34,8 +34,11 @@ class QueueLimits:
         full = [queue.name for queue in self._custody.queues.values() if queue.held_back]
         return f"<QueueLimits on {full}>"
 
-    def check(self, queue: Queue, came: str) -> None:
-        """A queue has one entry more. If that is too much, its policy says what goes, or who must wait."""
+    def check(self, queue: Queue, came: str, brought: Destination) -> None:
+        """A queue has one entry more. If that is too much, its policy says what goes, or who must wait.
+
+        `brought`: the address under which it came; an alias may have made another of it.
+        """
         destination, neighbour = queue.destination, self._neighbours.get(came)
         if destination is None:
             return
@@ -47,11 +50,11 @@ class QueueLimits:
             or queue.size >= policy.max_bytes
             or self._goes_nowhere(queue, destination)
         ):
-            self.hold(queue, destination, neighbour)
+            self.hold(queue, brought, neighbour)
 
     def _goes_nowhere(self, queue: Queue, destination: Destination) -> bool:
         """Where it goes is looked up anew: `queue.targets` are old where nothing waits."""
-        if queue.consumers:
+        if queue.consumers or self._lookup.address(destination) != destination:
             return False
         targets = self._lookup.targets(queue)
         if not targets:
@@ -70,13 +73,21 @@ class QueueLimits:
             self._bury(entry, "QUEUE_FULL")
 
     @staticmethod
-    def hold(queue: Queue, destination: Destination, neighbour: Neighbour) -> None:
-        """Ask the neighbour to keep what is for a destination that is full here."""
-        name, held = str(destination), neighbour.we_hold
+    def hold(queue: Queue, brought: Destination, neighbour: Neighbour) -> None:
+        """Ask the neighbour to keep what it would bring under that address, which is full here."""
+        name, held = str(brought), neighbour.we_hold
         if neighbour.link is not None and name not in held and held.has_room_for(name):
             held.add(name)
-            queue.held_back.add(neighbour.name)
+            queue.held_back.setdefault(neighbour.name, set()).add(brought)
             neighbour.link.hold(name)
+
+    def look(self, queue: Queue) -> None:
+        """Now and then: end the holds on a queue that has room, and those under what is its alias no more."""
+        self.relieve(queue)
+        for name, addresses in queue.held_back.items():
+            for brought in [each for each in addresses if self._lookup.address(each) != queue.destination]:
+                addresses.discard(brought)
+                self._release(name, brought)
 
     def relieve(self, queue: Queue) -> None:
         """End the holds on a queue that has room again."""
@@ -86,11 +97,15 @@ class QueueLimits:
             return
         if policy.overflow is Overflow.REFUSE and self._goes_nowhere(queue, queue.destination):
             return
-        held = str(queue.destination)
-        for neighbour in map(self._neighbours.get, queue.held_back):
-            if neighbour is None or neighbour.link is None or held in neighbour.spool_holds:
-                continue
-            if held in neighbour.we_hold:
-                neighbour.we_hold.discard(held)
-                neighbour.link.release(held)
+        for name, addresses in queue.held_back.items():
+            for brought in addresses:
+                self._release(name, brought)
         queue.held_back.clear()
+
+    def _release(self, name: str, brought: Destination) -> None:
+        neighbour, held = self._neighbours.get(name), str(brought)
+        if neighbour is None or neighbour.link is None or held in neighbour.spool_holds:
+            return
+        if held in neighbour.we_hold:
+            neighbour.we_hold.discard(held)
+            neighbour.link.release(held)

@@ -367,6 +367,7 @@ class Queue:
     `swept`: for a link, whether the child may have what is older is to be asked before it is sent.
     `next_hop`: the one neighbour that takes what is for here, as long as the table's `version` is `ways`.
     `idle_at`: how many messages had entered when it was seen idle last, -1 if something has waited since.
+    `held_back`: neighbours that are asked to keep what is for here, and under which addresses they bring it.
     `asking`: some sender, of what waits here now or waited before it, asked to be told if nobody serves.
     `wanted`: how many neighbours have it among those that they take from next.
     `spool`: where it counts, None = nowhere; `together`: bytes of entries with no spool of their own.
@@ -388,7 +389,7 @@ class Queue:
     next_hop: str = ""
     ways: int = -1
     targets: frozenset[str] = frozenset()
-    held_back: set[str] = field(default_factory=set)
+    held_back: dict[str, set[Destination]] = field(default_factory=dict)
     senders: dict[str, int] = field(default_factory=dict)
     created: bool = False
     home: bool = False

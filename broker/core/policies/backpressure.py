@@ -13,6 +13,7 @@ from typing import Final
 from broker.core.clock import PART
 from broker.core.context import Context
 from broker.core.links.neighbour import Neighbour
+from broker.core.lookup import Lookup
 from broker.core.messages.queue import StoredBundle
 from broker.core.messages.queue_names import Spool, queue_name_of
 from broker.core.policy import Policy
@@ -26,8 +27,9 @@ _OVERFULL: Final = 1.25
 class Backpressure(Policy):
     """Looks at arrivals while a spool is full, and once a second whether what was held may go on."""
 
-    def __init__(self, context: Context, admission: MessageAdmission) -> None:
+    def __init__(self, context: Context, lookup: Lookup, admission: MessageAdmission) -> None:
         self._context = context
+        self._lookup = lookup
         self._admission = admission
         self._sizes = context.custody.spools
 
@@ -41,7 +43,8 @@ class Backpressure(Policy):
         full = self._admission.full()
         if not full and not self._admission.is_over_share(neighbour):
             return
-        queue = self._context.custody.queues.get(queue_name_of(destination)) if stored.entries else None
+        waits_at = queue_name_of(stored.header.destination)
+        queue = self._context.custody.queues.get(waits_at) if stored.entries else None
         spool = next((spool for spool in self._sizes.of(stored, queue) if spool in full), None)
         if spool is not None and stored.entries:
             self._hold(neighbour, destination, spool)
@@ -87,7 +90,7 @@ class Backpressure(Policy):
                 continue
             if spool not in full or not self._still_goes(neighbour, destination, spool):
                 del neighbour.spool_holds[name]
-                self._release(neighbour, name)
+                self._release(neighbour, destination)
         if further := names[PART:]:
             again = partial(self._end_some, neighbour, further)
             self._context.clock.go_on((self._end_some, neighbour.name), again)
@@ -98,9 +101,10 @@ class Backpressure(Policy):
             return True
         return spool in self._admission.spools_of(destination, 1)
 
-    def _release(self, neighbour: Neighbour, name: str) -> None:
-        queue = self._context.custody.queues.get(name)
-        full_itself = queue is not None and neighbour.name in queue.held_back
+    def _release(self, neighbour: Neighbour, destination: Destination) -> None:
+        name = str(destination)
+        queue = self._context.custody.queues.get(queue_name_of(self._lookup.address(destination)))
+        full_itself = queue is not None and destination in queue.held_back.get(neighbour.name, ())
         if name in neighbour.we_hold and neighbour.link is not None and not full_itself:
             neighbour.we_hold.discard(name)
             neighbour.link.release(name)

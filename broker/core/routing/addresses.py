@@ -159,8 +159,8 @@ class LogicalAddresses(Policy):
 
     def bundle_arrived(self, neighbour: Neighbour, destination: Destination, stored: StoredBundle) -> None:
         """A bundle came; while too much waits for unknown incarnations, its sender keeps the rest of it."""
-        if self._is_too_much(destination):
-            queue = self._context.custody.queue_for(destination)
+        if self._is_too_much(stored.header.destination):
+            queue = self._context.custody.queue_for(stored.header.destination)
             self._dispatcher.holds.hold(queue, destination, neighbour)
 
     def _is_too_much(self, destination: Destination) -> bool:

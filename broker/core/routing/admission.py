@@ -122,7 +122,7 @@ class MessageAdmission:
         """Where a message would wait that a client sends here."""
         if destination.kind == Kind.TOPIC:
             return self._topics.ways(destination, scope)
-        return {self._lookup.spool_of(self._context.custody.queue_for(destination))}
+        return {self._lookup.spool_of(self._context.custody.queue_for(self._lookup.address(destination)))}
 
     def stored(self, size: int) -> None:
         """So many bytes of a client's messages were taken: they need room on the disk."""
@@ -183,6 +183,7 @@ class MessageAdmission:
     ) -> int:
         if is_internal(destination):
             raise SwitchError(f"REFUSED: {destination} is for nodes: ask a node through its HTTP API")
+        destination = self._lookup.address(destination)
         if closed := self.closed:
             raise QueueFull(f"QUEUE_FULL: {closed}")
         why = first_reason(self._policies.why_not_above, destination)

@@ -18,7 +18,7 @@ from broker.core.routing.admission import MessageAdmission
 from broker.core.routing.forwarding import Forwarder
 from broker.core.routing.topics import Topics
 from sapwood.protocol.bundles import MAX_HEADER, Flag, Header, mask_bits
-from sapwood.protocol.destinations import Kind, topic
+from sapwood.protocol.destinations import Destination, Kind, topic
 
 
 class Arrivals:
@@ -173,7 +173,7 @@ class Arrivals:
                 self._readdress(stored)
             if stored.header.flags & Flag.TELL and any(tell(stored) for tell in self._policies.is_answered):
                 return
-            entry = self.wait(stored, came, sender)
+            entry = self.wait(stored, came, sender, destination)
             if entry is not None and destination.kind == Kind.TOPIC:
                 for followed in self._policies.follows_node:
                     followed(entry)
@@ -187,8 +187,13 @@ class Arrivals:
 
     # --- to where it waits, or straight on
 
-    def wait(self, stored: StoredBundle, came: str, sender: str = "") -> QueueEntry | None:
-        """A bundle for one place: let it wait in its queue, and go on if it can. None: it was dropped."""
+    def wait(
+        self, stored: StoredBundle, came: str, sender: str = "", brought: Destination | None = None
+    ) -> QueueEntry | None:
+        """A bundle for one place: let it wait in its queue, and go on if it can. None: it was dropped.
+
+        `brought`: its address before this node's aliases.
+        """
         queue = self._custody.queue_for(stored.header.destination)
         if queue.ways == self._table.version and (hop := self._free_way(stored, queue, came)) is not None:
             return self._go_straight(stored, queue, hop, came)
@@ -201,7 +206,7 @@ class Arrivals:
             entry.note = sender
             self._custody.sent(queue, sender, stored.header.count)
         queue.waiting.append(entry)
-        self._holds.check(queue, came)
+        self._holds.check(queue, came, brought or stored.header.destination)
         self._forwarder.dispatch(queue)
         return entry
 

@@ -26,18 +26,18 @@ def chain(hops: int, links: LinkSettings | None = None, quota: int = QUOTA) -> F
     return forest
 
 
-def orders(forest: Forest, name: str) -> int:
+def orders(forest: Forest, name: str, called: str = "orders") -> int:
     """How many wait in the queue at this node?"""
-    queue = forest[name].core.custody.queues.get("queue:orders")
+    queue = forest[name].core.custody.queues.get(f"queue:{called}")
     return 0 if queue is None else queue.messages
 
 
-def send(forest: Forest, producer: Producer, count: int) -> int:
+def send(forest: Forest, producer: Producer, count: int, to: str = "orders") -> int:
     """How many of these enter at york?"""
     refused = forest["york"].core.message_admission.refused
     before = refused["QUEUE_FULL"]
     for number in range(count):
-        producer.send("queue:orders", b"%d" % number)
+        producer.send(f"queue:{to}", b"%d" % number)
         forest.settle()
     return count - (refused["QUEUE_FULL"] - before)
 
@@ -127,6 +127,68 @@ def test_what_was_held_for_a_node_above_goes_on_when_its_line_is_lost() -> None:
     send(forest, producer, 100)
     assert orders(forest, "york") == QUOTA
     assert orders(forest, "hq") <= ROOM + 2 * forest.links.window_bundles
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_an_alias_leads_round_no_quota_and_no_bound_of_its_queue_where_messages_enter(together: bool) -> None:
+    """Nor do both names in one turn of the loop."""
+    forest = Forest(CoreSettings(queue_quota=QUOTA), LinkSettings())
+    hq = forest.add("hq", policies=(QueuePolicy(pattern="orders", max_messages=ROOM),))
+    forest.settle()
+    hq.core.static_routing.add("alias", "sell", "orders")
+    for name in ("one", "another", "third"):
+        producer = forest.producer("hq", name)
+        for number in range(30):
+            for to in ("queue:sell", "queue:orders"):
+                producer.send(to, b"%d" % number)
+                if not together:
+                    forest.settle()
+        forest.settle()
+        assert len(producer.rejected) >= 60 - QUOTA
+        assert {reject.code for reject in producer.rejected} == {"QUEUE_FULL"}
+    assert orders(forest, "hq") <= ROOM
+    assert orders(forest, "hq", "sell") == 0
+
+
+@pytest.mark.parametrize("at", ["hq", "uk", "york"])
+def test_a_queue_is_held_under_its_alias_as_well_wherever_that_is_set(at: str) -> None:
+    forest = chain(2)
+    forest[at].core.static_routing.add("alias", "sell", "orders")
+    producer = forest.producer("york")
+    entered = send(forest, producer, 100, "sell")
+    assert ROOM + QUOTA <= entered <= ROOM + QUOTA + 4
+    assert orders(forest, "york", "orders" if at == "york" else "sell") == QUOTA
+    reader = forest.consumer("hq", "queue:orders")
+    forest.settle(5.0)
+    assert len(reader.payloads) == entered
+    assert send(forest, producer, 50, "sell") == 50
+    assert len(reader.payloads) == entered + 50
+
+
+def test_a_hold_under_an_alias_ends_with_the_alias() -> None:
+    forest = chain(2)
+    routing = forest["hq"].core.static_routing
+    routing.add("alias", "sell", "orders")
+    producer = forest.producer("york")
+    send(forest, producer, 100, "sell")
+    assert orders(forest, "york", "sell") == QUOTA
+    routing.remove("alias", "sell", "orders")
+    forest.settle(5.0)
+    assert orders(forest, "york", "sell") == 0
+    assert orders(forest, "hq", "sell") > QUOTA
+    assert orders(forest, "hq") >= ROOM
+
+
+def test_a_hold_for_a_node_above_ends_where_an_alias_leads_to_another_queue() -> None:
+    forest = chain(3)
+    producer = forest.producer("york")
+    entered = send(forest, producer, 100)
+    forest["uk"].core.static_routing.add("alias", "orders", "others")
+    reader = forest.consumer("hq", "queue:others")
+    forest.settle(5.0)
+    assert len(reader.payloads) == entered - ROOM
+    assert orders(forest, "york") == orders(forest, "north") == 0
+    assert send(forest, producer, 100) == 100
 
 
 def test_very_many_full_queues_end_no_link_and_what_is_not_held_goes_on() -> None:

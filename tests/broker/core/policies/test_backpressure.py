@@ -230,7 +230,7 @@ def test_a_full_queue_that_has_room_again_is_held_on_while_its_spool_is_full(for
     send_each(forest, forest.producer("hq"), "queue:sales", 25)
     forest.producer("york").send("queue:prices", *payloads(10))
     forest.settle(1.0)
-    assert hq.core.custody.queues["queue:prices"].held_back == {"york"}
+    assert set(hq.core.custody.queues["queue:prices"].held_back) == {"york"}
     prices = forest.consumer("hq", "queue:prices")
     forest.settle(3.0)
     assert (len(prices.payloads), held_by(york)) == (10, {"queue:prices"})
@@ -239,6 +239,23 @@ def test_a_full_queue_that_has_room_again_is_held_on_while_its_spool_is_full(for
     assert held_by(york) == set()
     assert not hq.core.neighbours["york"].we_hold
     assert not hq.core.neighbours["york"].spool_holds
+
+
+def test_a_full_spool_is_held_under_an_alias_too_until_it_has_room(forest: Forest) -> None:
+    hq = forest.add("hq", spool_up=FULL)
+    york = forest.add("york", "hq")
+    forest.dial_all()
+    forest.settle(1.0)
+    hq.core.static_routing.add("alias", "sell", "sales")
+    sent = send_each(forest, forest.producer("york"), "queue:sell", 40)
+    assert held_by(york) == {"queue:sell"}
+    forest.settle(5.0)
+    assert held_by(york) == {"queue:sell"}
+    assert hq.core.custody.spools[Spool.UP] < 1.25 * FULL
+    sales = forest.consumer("hq", "queue:sales", name="office")
+    forest.settle(5.0)
+    assert sorted(sales.payloads) == sorted(sent)
+    assert held_by(york) == set()
 
 
 def test_a_full_disk_holds_everybody_and_lets_go_again(forest: Forest) -> None:
