@@ -21,6 +21,7 @@ from treeconnector.streams import Streams
 MAX_AUTHORITIES: Final = 24 * 1024
 DIGEST: Final = 16
 DIGEST_BACK: Final = 20
+_MOST_SINCE: Final = (1 << 32) - 1
 _MAX_WHICH: Final = bundles.MAX_MESSAGES // 8
 _MAX_DIGEST_BACK: Final = DIGEST_BACK + bundles.MAX_MESSAGES // 8
 
@@ -51,11 +52,12 @@ def _given(_peer: str, frame: frames.Given) -> Event:
     sound = sizes <= {(BUNDLE_ID_BYTES, 0), (BUNDLE_ID_BYTES, DIGEST)}
     sound = sound and all(DIGEST_BACK <= len(each) <= _MAX_DIGEST_BACK for each in frame.back)
     sound = sound and all(len(each) <= _MAX_WHICH for each in frame.which)
+    sound = sound and all(0 <= each <= _MOST_SINCE for each in frame.since)
     if not sound or len(frame.bundles) > frames.MAX_GIVEN_IN_FRAME:
         raise FrameError("bundles that were given: expected ids and digests of 16 bytes, 500 at most")
-    back, which = iter(frame.back), iter(frame.which)
+    back, which, since = iter(frame.back), iter(frame.which), iter(frame.since)
     given = [
-        (bundle, digest, next(which, b"")) if digest else (bundle, next(back, b""), b"")
+        (bundle, digest, next(which, b""), next(since, 0)) if digest else (bundle, next(back, b""), b"", 0)
         for bundle, digest in frame.bundles
     ]
     return events.PeerGave(given, frame.known)

@@ -298,13 +298,15 @@ class Given(Frame, frozen=True, tag=92):
     `back`: for each empty digest in turn the digest, in 4 bytes more how often the bundle was rerouted, and
     if not all of its messages have come back a bit for each that has; an older node does not say it.
     `which`: for each digest in `bundles` in turn a bit for each message that was given, empty for all of
-    them, which an older node means.
+    them, which an older node means. `since`: for each of these how often the bundle had been rerouted when it
+    was given; an older node does not say it.
     """
 
     bundles: Annotated[list[tuple[bytes, bytes]], Meta(max_length=2 * MAX_GIVEN_IN_FRAME)]
     known: bool = False
     back: Annotated[list[bytes], Meta(max_length=MAX_GIVEN_IN_FRAME)] = []
     which: Annotated[list[bytes], Meta(max_length=MAX_GIVEN_IN_FRAME)] = []
+    since: Annotated[list[int], Meta(max_length=MAX_GIVEN_IN_FRAME)] = []
 
 
 class AskInterest(Frame, frozen=True, tag=93):

@@ -270,16 +270,17 @@ class Link(LinkMachine):
         if self._require(frames.Authorities):
             self._out.control(frames.Authorities(certificates))
 
-    def send_given(self, given: Sequence[tuple[bytes, bytes, bytes]], *, known: bool = False) -> None:
+    def send_given(self, given: Sequence[tuple[bytes, bytes, bytes, int]], *, known: bool = False) -> None:
         """To a node of our mesh: at most 500 bundles that children may give back (16 bytes), or have (20
-        to 52); of the first a bit for each message that they may, or nothing for all. `known`: it is no news,
-        and told since the link is new.
+        to 52); of the first a bit for each message that they may, or nothing for all, and the reroutes that
+        the bundle had then. `known`: it is no news, and told since the link is new.
         """
         if self._require(frames.Given):
-            plain = [(bundle, mark if len(mark) == DIGEST else b"") for bundle, mark, _ in given]
-            back = [mark for _, mark, _ in given if len(mark) >= DIGEST_BACK]
-            which = [which for _, mark, which in given if len(mark) == DIGEST]
-            self._out.control(frames.Given(plain, known, back, which))
+            plain = [(bundle, mark if len(mark) == DIGEST else b"") for bundle, mark, *_ in given]
+            back = [mark for _, mark, *_ in given if len(mark) >= DIGEST_BACK]
+            which = [which for _, mark, which, _ in given if len(mark) == DIGEST]
+            since = [since for _, mark, _, since in given if len(mark) == DIGEST]
+            self._out.control(frames.Given(plain, known, back, which, since))
 
     def moved(self, name: str) -> None:
         """Parent only. `name`, which is below the peer, is live elsewhere."""

@@ -105,10 +105,11 @@ class PeerAuthorities(Event, frozen=True):
 
 class PeerGave(Event, frozen=True):
     """Between nodes of a mesh: ids of bundles and digests, with 4 bytes more where a bundle has come back, or
-    '' from an older node; and a bit for each message that was given, '' for all. `known`: it is no news.
+    '' from an older node; a bit for each message that was given, '' for all; and the reroutes that it had by
+    then. `known`: it is no news.
     """
 
-    bundles: list[tuple[bytes, bytes, bytes]]
+    bundles: list[tuple[bytes, bytes, bytes, int]]
     known: bool = False
 
 

@@ -440,7 +440,7 @@ class NodeCore:
         for queue in turn.queues.values():
             self.forwarder.dispatch(queue)
         ids.numbered_now = range(0)
-        self.loans.tell()
         self.switch.producers.confirm(turn.confirms)
         for call in turn.after:
             call()
+        self.loans.tell()  # after the calls: some of them are of loans that have come back

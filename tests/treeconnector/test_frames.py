@@ -66,6 +66,7 @@ EXAMPLES = [
     frames.Given([(b"b" * 16, b"d" * 16), (b"c" * 16, b"")]),
     frames.Given([(b"b" * 16, b"d" * 16), (b"c" * 16, b"")], True, [b"d" * 20]),
     frames.Given([(b"b" * 16, b"d" * 16), (b"c" * 16, b"")], False, [b"d" * 20], [b"\x06"]),
+    frames.Given([(b"b" * 16, b"d" * 16), (b"c" * 16, b"")], False, [b"d" * 20], [b"\x06"], [2]),
     frames.AskInterest(["prices/milk"], ["prices/tea"]),
     frames.TellInterest(["prices/milk"], ["prices/tea"], ["prices/oil"]),
     frames.StreamOpen(1, "store-1", "till-web", "hq", b"c" * 16, 2),

@@ -554,6 +554,8 @@ def test_what_only_a_parent_may_tell(links, frame):
         frames.Given([(b"b" * 16, b"")], False, [b"d" * 16]),
         frames.Given([(b"b" * 16, b"")], False, [b"d" * 53]),
         frames.Given([(b"b" * 16, b"d" * 16)], False, [], [b"w" * 33]),
+        frames.Given([(b"b" * 16, b"d" * 16)], False, [], [b""], [-1]),
+        frames.Given([(b"b" * 16, b"d" * 16)], False, [], [b""], [1 << 32]),
         frames.TellInterest(["a/#"]),
         frames.TellInterest(["a"] * 300, ["b"] * 201),
         frames.Granted(b"\xc1"),

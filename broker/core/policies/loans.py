@@ -14,6 +14,11 @@ comes.
 Wrinkle: two nodes of a mesh may have given a child one bundle, when a line broke between them. The child
 says so (*maybe-duplicate*), and may give back both; once one has been taken, the other is dropped. How often
 the bundle has gone back says which of two returns is the later one.
+
+Wrinkle: a child may be given again what it gave back. So how often the bundle had gone back is remembered of
+a loan, too: a return ends the loans that are older than it, wherever and however late its word comes, and no
+younger one. A child that says too small a number is not believed: its return is younger than each loan of it
+here.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -41,8 +46,13 @@ Entry = tuple[bytes, bytes]
 nodes, the digest is followed by the reroutes it had then and, if not all did, by which of its messages did.
 """
 
-Told = tuple[bytes, bytes, bytes]
-"""An entry as it is told in a mesh. The third: which of its messages were given, empty if all were."""
+Told = tuple[bytes, bytes, bytes, int]
+"""An entry as it is told in a mesh. The third: which of its messages were given, empty if all were. The
+fourth: the reroutes that it had then.
+"""
+
+Lent = tuple[bytes, int, int]
+"""The digest of whom and what, the reroutes that the bundle had then, and a bit for each message given."""
 
 _MOST: Final = 100_000
 _MOST_OF_ONE: Final = 32
@@ -50,6 +60,7 @@ _MOST_OF_ONE: Final = 32
 _MOST_EARLY: Final = 1000
 _DIGEST: Final = 16
 _REROUTES: Final = 4
+_MOST_REROUTES: Final = (1 << 8 * _REROUTES) - 1
 _ALL_BACK: Final = b""
 _EVERY: Final = pow(2, MAX_MESSAGES) - 1
 _ROW: Final = "given "
@@ -62,7 +73,7 @@ class Loans(Policy):
     def __init__(self, context: Context, redrive: Redrive) -> None:
         self._context = context
         self._redrive = redrive
-        self._digests: dict[bytes, tuple[tuple[bytes, int], ...]] = {}
+        self._digests: dict[bytes, tuple[Lent, ...]] = {}
         self._news: list[Told] = []
         self._sent: dict[tuple[str, bytes], bytes] = {}
         self._rows: dict[int, int] = {}
@@ -78,12 +89,12 @@ class Loans(Policy):
     def sent(self, neighbour: Neighbour, header: Header, body: bytes) -> None:
         """A queue's bundle goes to a child, which may give it back."""
         if header.destination.kind == Kind.QUEUE:
-            entry, brought = _entry(neighbour, header, body), _brought(header)
-            self._keep(entry, brought)
+            entry, since, brought = _entry(neighbour, header, body), _since(header), _brought(header)
+            self._keep(entry, since, brought)
             self._sent[neighbour.name, header.id] = entry[1]
             if len(self._sent) > _MOST:
                 del self._sent[next(iter(self._sent))]
-            self._note(entry, brought)
+            self._note(entry, since, brought)
 
     def take(self, neighbour: Neighbour, header: Header, body: bytes) -> bool:
         """Was this child given all that it brings? It may give it back once."""
@@ -114,25 +125,31 @@ class Loans(Policy):
 
     def _take(self, entry: Entry, header: Header) -> bool:
         """The others hear of it when it is on disk: else none might have it."""
-        brought = _brought(header)
-        given = dict(self._digests.get(entry[0], ())).get(entry[1], 0)
-        if not brought or brought & ~given:
+        brought, given, reroutes = _brought(header), 0, header.reroutes
+        for digest, since, messages in self._digests.get(entry[0], ()):
+            if digest == entry[1] and messages & brought:
+                given |= messages
+                reroutes = max(reroutes, since + 1)
+        if not brought or brought & ~given or reroutes > _MOST_REROUTES:
             return False
-        self._forget(entry, header.reroutes, brought)
         whole = brought == (1 << header.count) - 1
+        self._forget(entry, reroutes, _EVERY if whole else brought)
         which = b"" if whole else mask_bytes(brought)
-        back = entry[0], entry[1] + header.reroutes.to_bytes(_REROUTES, "big") + which
+        back = entry[0], entry[1] + reroutes.to_bytes(_REROUTES, "big") + which
         self._write([back])
         self._context.next_commit.then(lambda: self._note(back))
         return True
 
     def _has_come_back(self, entry: Entry, header: Header) -> bool:
         """Has all that it brings come back, and not before it went down for the last time?"""
-        left = _brought(header)
-        for reroutes, messages in self._taken.get(entry, ()):
-            if header.reroutes <= reroutes:
-                left &= ~messages
-        return not left
+        return not self._not_back(entry, header.reroutes, _brought(header))
+
+    def _not_back(self, entry: Entry, reroutes: int, messages: int) -> int:
+        """Which of these have not come back with so many reroutes or more?"""
+        for each, back in self._taken.get(entry, ()):
+            if reroutes <= each:
+                messages &= ~back
+        return messages
 
     def may_have_arrived(self, neighbour: Neighbour, entries: list[QueueEntry]) -> None:
         """These do not wait for this neighbour any more, and their entries go elsewhere. If a child has them
@@ -148,16 +165,17 @@ class Loans(Policy):
             header = entry.stored.header
             if header.destination.kind != Kind.QUEUE:
                 continue
+            since = _since(header)
             digest = self._sent.pop((neighbour.name, header.id), b"")
             if not digest:  # it was sent before this start
                 digest = _digest(neighbour, header, self._context.custody.body(entry))
-                if (header.id, digest) not in self._taken:
-                    self._keep((header.id, digest), entry.all & ~entry.done)
-                    self._note((header.id, digest), entry.all & ~entry.done)
-            given = dict(self._digests.get(header.id, ())).get(digest, 0)
-            if given := given & entry.all:  # a whole one has no end
-                which = () if given == entry.all else (mask_bytes(given),)
-                pairs.append((header.id, digest, *which))
+                if given := self._still(header.id, digest, since, entry.all & ~entry.done):
+                    self._keep((header.id, digest), since, given)
+                    self._note((header.id, digest), since, given)
+            lent = {(mark, when): messages for mark, when, messages in self._digests.get(header.id, ())}
+            if given := lent.get((digest, since), 0) & entry.all:  # a whole one has no end
+                which = b"" if given == entry.all else mask_bytes(given)
+                pairs.append((header.id, digest, which, since.to_bytes(_REROUTES, "big")))
         if pairs:
             self._write(pairs)
 
@@ -168,7 +186,7 @@ class Loans(Policy):
         numbered = {int(name[len(_ROW) :]): row for name, row in meta.items() if name.startswith(_ROW)}
         for number in sorted(numbered):
             pairs = msgspec.msgpack.decode(numbered[number], type=list[tuple[bytes, ...]])
-            self.heard([(bundle, mark, which[0] if which else b"") for bundle, mark, *which in pairs])
+            self.heard([_read(*pair) for pair in pairs])
             self._rows[number], self._number = len(pairs), number
             self._written += len(pairs)
         for name, row in meta.items():  # after the others: there are no dead letters yet for these to settle
@@ -177,7 +195,7 @@ class Loans(Policy):
                 self._early[early] = (*self._early.get(early, ()), int(name[len(_EARLY) :]))
 
     def _write(self, pairs: Sequence[tuple[bytes, ...]]) -> None:
-        """Of those given, a third field says which messages, if not all were."""
+        """Of those given, a third field says which messages, if not all were, and a fourth the reroutes."""
         transaction = self._context.custody.transaction
         self._number += 1
         self._rows[self._number] = len(pairs)
@@ -200,17 +218,31 @@ class Loans(Policy):
 
     def heard(self, told: list[Told], *, known: bool = False) -> None:
         """Another node of the mesh has given these, or had them given back. `known`: perhaps long ago."""
-        for bundle, mark, given in told:
+        for bundle, mark, which, since in told:
             if mark == _ALL_BACK:  # an older node does not say which
                 self._digests.pop(bundle, None)
             elif len(mark) > _DIGEST:
-                entry, which = (bundle, mark[:_DIGEST]), mark[_DIGEST + _REROUTES :]
+                entry, back = (bundle, mark[:_DIGEST]), mark[_DIGEST + _REROUTES :]
                 reroutes = int.from_bytes(mark[_DIGEST : _DIGEST + _REROUTES], "big")
-                self._forget(entry, reroutes, mask_bits(which) if which else _EVERY)
+                self._forget(entry, reroutes, mask_bits(back) if back else _EVERY)
                 self._settle_early(entry, twin=True)
-            elif not (known and (bundle, mark) in self._taken):
-                self._keep((bundle, mark), mask_bits(given) if given else _EVERY)
-                self._settle_early((bundle, mark), twin=False)
+            else:
+                given = mask_bits(which) if which else _EVERY
+                if known:
+                    given = self._still(bundle, mark, since, given)
+                if given:
+                    self._keep((bundle, mark), since, given)
+                    self._settle_early((bundle, mark), twin=False)
+
+    def _still(self, bundle: bytes, digest: bytes, since: int, given: int) -> int:
+        """Which of these were lent so long ago and have not come back since, as far as it is known here?
+
+        Where returns may have been forgotten, none: a child could give them back once more.
+        """
+        returns = self._taken.get((bundle, digest), ())
+        if len(returns) == _MOST_OF_ONE:
+            return 0
+        return self._not_back((bundle, digest), since + 1, given)
 
     def _settle_early(self, entry: Entry, *, twin: bool) -> None:
         """The word has come of what was a dead letter: it goes on, unless its twin does."""
@@ -242,12 +274,12 @@ class Loans(Policy):
     def _tell_all(self, peer: Neighbour) -> None:
         """A link with a node of the mesh is up: it may have missed some, or have been killed since."""
         given = [
-            (bundle, digest, _which(messages))
-            for bundle, digests in self._digests.items()
-            for digest, messages in digests
+            (bundle, digest, _which(messages), since)
+            for bundle, lent in self._digests.items()
+            for digest, since, messages in lent
         ]
         taken = [
-            (bundle, digest + reroutes.to_bytes(_REROUTES, "big") + _which(messages), b"")
+            (bundle, digest + reroutes.to_bytes(_REROUTES, "big") + _which(messages), b"", 0)
             for (bundle, digest), returns in self._taken.items()
             for reroutes, messages in returns
         ]
@@ -262,29 +294,32 @@ class Loans(Policy):
             further = partial(self._tell_part, peer, link, pairs, end)
             self._context.clock.go_on((self._tell_all, link), further)
 
-    def _note(self, entry: Entry, messages: int = _EVERY) -> None:
+    def _note(self, entry: Entry, since: int = 0, messages: int = _EVERY) -> None:
         if self._context.table.mesh:
-            self._news.append((*entry, _which(messages)))
+            self._news.append((*entry, _which(messages), since))
 
     # --- in memory
 
-    def _keep(self, entry: Entry, messages: int) -> None:
+    def _keep(self, entry: Entry, since: int, messages: int) -> None:
         bundle, digest = entry
-        known = dict(self._digests.pop(bundle, ()))
-        messages |= known.pop(digest, 0)
-        others = tuple(known.items())[1 - _MOST_OF_ONE :]
-        self._digests[bundle] = (*others, (digest, messages))
+        others: list[Lent] = []
+        for each in self._digests.pop(bundle, ()):
+            if each[:2] == (digest, since):
+                messages |= each[2]
+            else:
+                others.append(each)
+        self._digests[bundle] = (*others[1 - _MOST_OF_ONE :], (digest, since, messages))
         if len(self._digests) > _MOST:
             del self._digests[next(iter(self._digests))]
 
     def _forget(self, entry: Entry, reroutes: int, messages: int) -> None:
-        """They have come back, so they are given no more."""
+        """They have come back, so they are given no more, unless it was after that."""
         bundle, digest = entry
         left = (
-            (each, bits & ~messages if each == digest else bits)
-            for each, bits in self._digests.get(bundle, ())
+            (each, since, bits & ~messages if each == digest and since < reroutes else bits)
+            for each, since, bits in self._digests.get(bundle, ())
         )
-        known = tuple((each, bits) for each, bits in left if bits)
+        known = tuple(lent for lent in left if lent[2])
         if known:
             self._digests[bundle] = known
         else:
@@ -299,6 +334,16 @@ class Loans(Policy):
 def _brought(header: Header) -> int:
     """Which of its messages a bundle brings, a bit each."""
     return (1 << header.count) - 1 & ~mask_bits(header.done)
+
+
+def _since(header: Header) -> int:
+    """How often it had gone back when it was lent; that does not change while it waits for the child."""
+    return min(header.reroutes, _MOST_REROUTES)
+
+
+def _read(bundle: bytes, mark: bytes, which: bytes = b"", since: bytes = b"", *_newer: bytes) -> Told:
+    """An entry from its row; an older node wrote the first two or three alone."""
+    return bundle, mark, which, int.from_bytes(since, "big")
 
 
 def _which(messages: int) -> bytes:

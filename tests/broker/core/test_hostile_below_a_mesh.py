@@ -129,7 +129,7 @@ def test_of_a_part_that_one_gave_no_more_comes_back_over_the_other(forest: Fores
     forest.settle(2)
 
     def given(core: str) -> list[int]:
-        return [bits for _, bits in forest[core].core.loans._digests[header.id]]
+        return [bits for _, _, bits in forest[core].core.loans._digests[header.id]]
 
     assert [given(core) for core in CORES] == [[0b110], [0b110]]
     for core in CORES:
@@ -187,6 +187,107 @@ def test_what_comes_back_before_the_word_of_its_being_given_waits_for_it(forest:
     assert dead(forest, "hq-1") == dead(forest, "hq-2") == []
 
 
+def apart(forest: Forest, *names: str) -> None:
+    """The line between two is cut, and stays so until `cut_off` is cleared."""
+    one, other = names
+    forest.cut_off.append({one, other})
+    for pair in ((one, other), (other, one)):
+        if wire := forest.wire_of(*pair):
+            forest.cut(wire)
+
+
+def given_twice(forest: Forest) -> Header:
+    """The return of a message that hq-1 gave york again after it had come back, out of the reach of hq-2."""
+    readers = {"york": forest.consumer("york", "queue:orders", auto=False)}
+    forest.settle(1)
+    forest.producer("hq-1").send("queue:orders", b"x")
+    forest.settle(1)
+    assert readers["york"].payloads == [b"x"]
+    readers["hq-1"] = forest.consumer("hq-1", "queue:orders", auto=False)
+    readers["york"].disconnect()
+    forest.settle(60)
+    assert readers["hq-1"].payloads == [b"x"]
+    apart(forest, *CORES)
+    forest.consumer("york", "queue:orders", name="again", auto=False)
+    readers["hq-1"].disconnect()
+    forest.settle(60)
+    ((bundle, ((_, since, _),)),) = forest["hq-1"].core.loans._digests.items()
+    assert since > 0
+    assert forest["hq-2"].core.loans._taken
+    assert not forest["hq-2"].core.loans._digests
+    return Header(
+        id=bundle,
+        destination=queue("orders"),
+        flags=BACK,
+        origin="hq-1",
+        size=len(BODY),
+        reroutes=since + 1,
+    )
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_what_a_child_was_given_again_after_it_came_back_comes_back_again(
+    forest: Forest, killed: bool
+) -> None:
+    """Over the other root, which knows of the first return alone before it hears of the second loan."""
+    given_twice(forest)
+    apart(forest, "hq-1", "york")
+    late = forest.consumer("hq-2", "queue:orders", name="late")
+    (again,) = (each for each in forest.clients if each.name == "again")
+    again.disconnect()
+    forest.settle(60)
+    assert dead(forest, "hq-2") == ["PERMIT"]
+    if killed:
+        forest["hq-1"].crash()
+    forest.cut_off.clear()
+    forest.heal(60)
+    assert late.payloads == [b"x"]
+    assert dead(forest, "hq-1") == dead(forest, "hq-2") == []
+
+
+@pytest.mark.parametrize("first", CORES)
+@pytest.mark.parametrize("reroutes", ["as it is", "as of the first time", "none"])
+def test_what_was_given_twice_comes_back_no_third_time(forest: Forest, first: str, reroutes: str) -> None:
+    """Whichever root it comes to first and, if it lies, however often it says that the bundle went back."""
+    true = given_twice(forest)
+    says_of = {"as it is": true.reroutes, "as of the first time": 1, "none": 0}
+    header = Header(**as_dict(true), reroutes=says_of[reroutes])
+    loans = {core: forest[core].core.loans for core in CORES}
+    forest.consumer(first, "queue:orders", name="keeper", auto=False)
+    says(forest, first, header)
+    assert dead(forest, first) == ([] if first == "hq-1" else ["PERMIT"])
+    forest.cut_off.clear()
+    forest.heal(5)
+    assert dead(forest, "hq-1") == dead(forest, "hq-2") == []
+    assert not loans["hq-1"]._digests
+    assert not loans["hq-2"]._digests
+    for core in CORES:
+        for number in (0, 1, true.reroutes, true.reroutes + 1, 1000):
+            before = len(dead(forest, core))
+            says(forest, core, Header(**as_dict(true), reroutes=number))
+            assert len(dead(forest, core)) == before + 1
+
+
+def test_more_returns_than_are_remembered_open_no_loan_again(forest: Forest) -> None:
+    """A child may say another number for each part; a word of the whole that comes late is not believed."""
+    loans, bundle, digest = forest["hq-2"].core.loans, bytes(16), b"d" * 16
+    for number in range(40):
+        mark = digest + number.to_bytes(4) + (1 << number).to_bytes(8, "little")
+        loans.heard([(bundle, mark, b"", 0)])
+    loans.heard([(bundle, digest, b"", 0)], known=True)
+    assert not loans._digests
+
+
+@pytest.mark.parametrize("reroutes", [1 << 32, (1 << 53) - 1])
+def test_a_return_that_says_too_large_a_number_is_a_dead_letter(forest: Forest, reroutes: int) -> None:
+    header = given(forest)
+    for core in CORES:
+        says(forest, core, Header(**as_dict(header), reroutes=reroutes))
+    assert dead(forest, "hq-1") == dead(forest, "hq-2") == ["PERMIT"]
+    says(forest, "hq-1", header)
+    assert len(dead(forest, "hq-1")) == 1
+
+
 def test_what_brings_nothing_takes_no_loan(forest: Forest) -> None:
     given(forest)
     loans = forest["hq-1"].core.loans
@@ -213,7 +314,7 @@ def test_a_letter_whose_row_is_another_s_by_now_stays(forest: Forest) -> None:
     ((early, rows),) = core.loans._early.items()
     other = (b"2" * 16, early[1])
     core.loans._early = {other: rows}
-    core.loans.heard([(*other, b"")])
+    core.loans.heard([(*other, b"", 0)])
     forest.settle()
     assert len(dead(forest, "hq-2")) == 1
 
@@ -381,8 +482,8 @@ def test_a_node_of_the_mesh_that_names_one_bundle_again_and_again_makes_little_b
 ) -> None:
     loans, bundle = forest["hq-1"].core.loans, bytes(16)
     for number in range(100):
-        loans.heard([(bundle, number.to_bytes(16), b"")])
-    assert [digest for digest, _ in loans._digests[bundle]] == [
+        loans.heard([(bundle, number.to_bytes(16), b"", 0)])
+    assert [digest for digest, _, _ in loans._digests[bundle]] == [
         number.to_bytes(16) for number in range(68, 100)
     ]
 
