@@ -19,7 +19,7 @@ from broker.cli.errors import FAILED, WRONG_USE, CommandError
 from broker.cli.node_api import NodeApi
 from broker.cli.output import note, print_json, printable
 from broker.cli.status import size as shown
-from broker.forwards.copying import Comes, Get, Have, Put, Talk, receive, send
+from broker.forwards.copying import Comes, Get, Have, Put, Talk, offer, receive, send
 from broker.forwards.folders import FileFault, local_part, local_source
 from broker.forwards.pipes import PipeBroken
 
@@ -135,8 +135,9 @@ class _Copy:
     async def _fetch(self, talk: Talk) -> int:
         part = await talk.work(local_part, self._plan.file)
         try:
+            have = await offer(talk, part)
             await talk.say(Get(self._plan.path))
-            await talk.say(Have(part.size, part.digest))
+            await talk.say(have)
             comes = await talk.hear(Comes)
             await receive(talk, part, comes, _RESERVE, self._tell)
             return comes.size

@@ -14,21 +14,25 @@ more bytes than were said before. A `CopyFault` may stand in place of any word.
 """
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Executor
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, nullcontext, suppress
 from typing import Annotated, Any, Final, ParamSpec, TypeVar
 
 import msgspec
 
-from broker.forwards.folders import FileBusy, FileFault, FilePart, FileSource, SharedFolder
-from broker.forwards.pipes import PIECE, Pipe, PipeBroken
+from broker.forwards.folders import FileBusy, FileFault, FilePart, FileSource, FirstBytes, SharedFolder
+from broker.forwards.pipes import PIECE, Pipe, PipeBroken, until_first
 from config.channels import Folder
 
 MAX_WORD: Final = 8 * 1024
 SILENCE: Final = 120.0
 _LAST_WORDS: Final = 10.0
 _LONGEST: Final = 1000
+_PAUSE: Final = 2
+"""Times as long as a piece of a sum took, until the next: a third of a core at most sums what is there."""
+_GONE: Final = "the other end has gone before all was copied"
 _TRIES: Final = 20
 _AGAIN: Final = 0.1
 Given = ParamSpec("Given")
@@ -77,12 +81,32 @@ _write: Final = msgspec.json.Encoder().encode
 _read: Final = msgspec.json.Decoder(Word).decode
 
 
-class Talk:
-    """Words and bytes over a pipe. All raise `PipeBroken`. `executor`: of threads that wait for the disk."""
+class Turns:
+    """All copies of one node read what is there one at a time, in turn, a piece each, with pauses."""
 
-    def __init__(self, pipe: Pipe, executor: Executor | None = None) -> None:
+    def __init__(self) -> None:
+        self._lock = asyncio.Lock()
+
+    def __repr__(self) -> str:
+        return f"<Turns {'taken' if self._lock.locked() else 'free'}>"
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        async with self._lock:
+            began = time.monotonic()
+            yield
+            await asyncio.sleep(_PAUSE * (time.monotonic() - began))
+
+
+class Talk:
+    """Words and bytes over a pipe. All raise `PipeBroken`. `executor`: of threads that wait for the disk.
+    `turns`: of the node, if it is one that copies.
+    """
+
+    def __init__(self, pipe: Pipe, executor: Executor | None = None, turns: Turns | None = None) -> None:
         self._pipe = pipe
         self._executor = executor
+        self._turns = turns
         self._came = bytearray()
 
     def __repr__(self) -> str:
@@ -130,7 +154,7 @@ class Talk:
         async with _patience():
             data = await self._pipe.read(PIECE)
         if not data:
-            raise PipeBroken("the other end has gone before all was copied")
+            raise PipeBroken(_GONE)
         return data
 
     async def give(self, data: bytes) -> None:
@@ -149,6 +173,24 @@ class Talk:
         finally:
             if not future.done():
                 await asyncio.wait([future])
+
+    async def sum(self, first: FirstBytes) -> None:
+        """All of them, a piece at a time, for as long as the other end waits for that."""
+        if first.left:
+            await until_first(self._sum(first), self._until_gone())
+
+    async def _sum(self, first: FirstBytes) -> None:
+        while first.left:
+            async with self._turns.turn() if self._turns is not None else nullcontext():
+                await self.work(first.add)
+
+    async def _until_gone(self) -> None:
+        while len(self._came) <= MAX_WORD:
+            data = await self._pipe.read(PIECE)
+            if not data:
+                raise PipeBroken(_GONE)
+            self._came += data
+        raise FileFault("the other end does not wait for an answer")
 
     async def end(self) -> None:
         """Nothing follows; wait a little until the other end has heard all."""
@@ -173,7 +215,9 @@ async def _patience() -> AsyncIterator[None]:
 
 async def send(talk: Talk, source: FileSource, have: Have, progress: Progress) -> None:
     """Send a file to whoever has a part of it. Raises `FileFault`, `PipeBroken`."""
-    begins = await talk.work(source.begin_at, have.size, have.sha256)
+    first = source.first(have.size)
+    await talk.sum(first)
+    begins = await talk.work(source.begin, first, have.sha256)
     await talk.say(Comes(source.size, begins))
     sent = begins
     progress(sent, source.size)
@@ -194,6 +238,12 @@ async def send(talk: Talk, source: FileSource, have: Have, progress: Progress) -
     finally:
         answer.cancel()
         await asyncio.gather(answer, return_exceptions=True)
+
+
+async def offer(talk: Talk, part: FilePart) -> Have:
+    """All that is there, to be said. Raises `FileFault`, `PipeBroken`."""
+    await talk.sum(part.first)
+    return Have(part.size, part.first.sum.hexdigest())
 
 
 async def receive(talk: Talk, part: FilePart, comes: Comes, room: int, progress: Progress) -> None:
@@ -234,9 +284,9 @@ class FileService:
     def __repr__(self) -> str:
         return f"<FileService {self._folder.name} for {self._origin}>"
 
-    async def serve(self, pipe: Pipe, executor: Executor) -> str:
+    async def serve(self, pipe: Pipe, executor: Executor, turns: Turns) -> str:
         """Answer one request. Returns '' where the file was copied, else why not."""
-        talk = Talk(pipe, executor)
+        talk = Talk(pipe, executor, turns)
         try:
             await self._answer(talk)
         except PipeBroken as error:
@@ -269,7 +319,7 @@ class FileService:
             raise FileFault(f"{text} {self._folder.max_file} at most")
         part = await self._part(talk, asked.path)
         try:
-            await talk.say(Have(part.size, part.digest))
+            await talk.say(await offer(talk, part))
             comes = await talk.hear(Comes)
             if comes.size != asked.size:
                 raise FileFault(f"{asked.path} has {comes.size} bytes: {asked.size} were said before")

@@ -21,6 +21,8 @@ MAX_PATH: Final = 1024
 MAX_NAMES: Final = 32
 MAX_NAME: Final = 240
 """Bytes of a path and of one name in it, which leaves room for that of its part; names in a path."""
+PROVEN: Final = 1024 * 1024 * 1024
+"""Most bytes that are read again so that a copy goes on behind them; it goes on there if more have come."""
 _PIECE: Final = 1024 * 1024
 _PLAIN: Final = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
@@ -47,6 +49,24 @@ def names_of(path: str) -> list[str]:
     return names
 
 
+class FirstBytes:
+    """The `sum` of so many first bytes of a file, made in pieces. `left`: bytes that are not in it yet."""
+
+    def __init__(self, descriptor: int, size: int) -> None:
+        self._descriptor = descriptor
+        self.size = self.left = size
+        self.sum = hashlib.sha256()
+
+    def __repr__(self) -> str:
+        return f"<FirstBytes size={self.size} left={self.left}>"
+
+    def add(self) -> None:
+        """One piece. A file that has become shorter has another sum."""
+        data = os.pread(self._descriptor, min(self.left, _PIECE), self.size - self.left)
+        self.sum.update(data)
+        self.left -= len(data) or self.left
+
+
 class FileSource:
     """A plain file that is read from its beginning. `size`: as it was when it was opened."""
 
@@ -62,13 +82,15 @@ class FileSource:
     def close(self) -> None:
         os.close(self._descriptor)
 
-    def begin_at(self, size: int, digest: str) -> int:
-        """Where to begin, if so many bytes with this sum are there: behind them, or at the first."""
-        if 0 < size <= self.size and _summed(self._descriptor, size, self._sum) == digest:
-            return size
-        os.lseek(self._descriptor, 0, os.SEEK_SET)
-        self._sum = hashlib.sha256()
-        return 0
+    def first(self, size: int) -> FirstBytes:
+        """Those that another has; none where there are not so many, or more than are proven."""
+        return FirstBytes(self._descriptor, size if size <= min(self.size, PROVEN) else 0)
+
+    def begin(self, first: FirstBytes, digest: str) -> int:
+        """Where: behind the first bytes if this is their sum, else at the first."""
+        same = first.sum.hexdigest() == digest
+        self._sum = first.sum if same else hashlib.sha256()
+        return os.lseek(self._descriptor, first.size if same else 0, os.SEEK_SET)
 
     def read(self, most: int) -> bytes:
         """Raises `FileFault`: it has become shorter."""
@@ -86,7 +108,7 @@ class FileSource:
 
 class FilePart:
     """The bytes of a file `name` that have come. `folder`: a descriptor, which is closed with it. `size`: of
-    what is there, below 0 = the part is not ours, or is no more.
+    what is there, and proven; below 0 = the part is not ours, or is no more. `first`: that, to be summed.
 
     Raises `FileBusy`, and `FileFault` where something else has its name.
     """
@@ -95,7 +117,6 @@ class FilePart:
         self._folder = folder
         self._name = name
         self._part = f".{name}.part"
-        self._sum = hashlib.sha256()
         self._descriptor = -1
         self.size = -1
         try:
@@ -106,11 +127,12 @@ class FilePart:
             )
             size = _plain(self._descriptor, self._part)
             self._lock()
-            self.size = size
+            self.size = min(size, PROVEN)
         except BaseException:
             self.close()
             raise
-        self.digest = _summed(self._descriptor, self.size, self._sum)
+        self.first = FirstBytes(self._descriptor, self.size)
+        self._sum = self.first.sum
 
     def __repr__(self) -> str:
         return f"<FilePart {self._name} size={self.size}>"
@@ -157,8 +179,8 @@ class FilePart:
     def keep(self, size: int) -> None:
         """The next bytes follow all that is there, or nothing of it."""
         if size != self.size:
-            os.ftruncate(self._descriptor, 0)
             self.size, self._sum = 0, hashlib.sha256()
+        os.ftruncate(self._descriptor, self.size)
         os.lseek(self._descriptor, self.size, os.SEEK_SET)
 
     def write(self, data: bytes) -> None:
@@ -254,12 +276,3 @@ def _plain(descriptor: int, name: str) -> int:
     if not stat.S_ISREG(found.st_mode):
         raise FileFault(f"{name} is no plain file")
     return found.st_size
-
-
-def _summed(descriptor: int, size: int, into: "hashlib._Hash") -> str:
-    """The sum of the first bytes, behind which reading and writing go on."""
-    os.lseek(descriptor, 0, os.SEEK_SET)
-    while size and (data := os.read(descriptor, min(size, _PIECE))):
-        into.update(data)
-        size -= len(data)
-    return into.hexdigest()

@@ -13,7 +13,7 @@ from typing import Final
 
 from broker.core.neighbours.channels import REFUSED, UNREACHABLE, Channel, Side
 from broker.forwards.channel_log import ChannelLog
-from broker.forwards.copying import FileService, Put
+from broker.forwards.copying import FileService, Put, Turns
 from broker.forwards.local_end import LocalEnd, LocalEnds
 from broker.forwards.pipes import TcpPipe, dialled
 from broker.host import Host
@@ -28,7 +28,8 @@ CONNECT: Final = 10.0
 OPENING: Final = 30.0
 """Seconds until a service has answered, and until a channel is open."""
 MOST_COPIES: Final = 64
-"""Files that are copied at a time; one neighbour alone has half of them."""
+MOST_OF_ONE: Final = 8
+"""Files that are copied at a time, of all and of one node; one neighbour alone has half of them."""
 _THREADS: Final = 2
 _COUNTERS: Final = ("files_fetched", "files_brought", "file_copies_failed")
 
@@ -45,6 +46,8 @@ class Forwards:
         self._me = host.core.identity.name
         self._log = ChannelLog()
         self._copies: Counter[str] = Counter()
+        self._copies_of: Counter[str] = Counter()
+        self._turns = Turns()
         self._threads: Threads | None = None
         for name in _COUNTERS:
             host.core.counters.setdefault(name, 0)
@@ -57,7 +60,7 @@ class Forwards:
     def close(self) -> None:
         self.trail.close()
         if self._threads is not None:
-            self._threads.shutdown()
+            self._threads.shutdown(cancel_futures=True)
 
     def configure(self, forwards: Iterable[Forward], folders: Iterable[Folder] = ()) -> None:
         """The site's file was read again. Channels to what it offers no more, or elsewhere, end."""
@@ -108,16 +111,24 @@ class Forwards:
         if why := self._why_not(channel) or self.ends.why_none(asker):
             return why
         offered = self._offered[channel.name]
-        if isinstance(offered, Folder) and self._copies[asker] >= MOST_COPIES - self._copies.total():
-            return f"{self._me} copies {self._copies.total()} files: none more now"
+        if isinstance(offered, Folder) and (why := self._why_no_copy(channel.origin, asker)):
+            return why
         end = LocalEnd(self.ends, _place(offered), asker)
         end.channel = channel
         if isinstance(offered, Forward):
             end.dialling = self._host.spawn(self._connect(end, offered))
         elif self._threads is not None:
             self._copies[asker] += 1
+            self._copies_of[channel.origin] += 1
             self._host.spawn(self._copy(end, channel, offered, self._threads))
         return end
+
+    def _why_no_copy(self, origin: str, asker: str) -> str:
+        if self._copies_of[origin] >= MOST_OF_ONE:
+            return f"{self._me} copies {MOST_OF_ONE} files of {origin}: none more of it now"
+        if self._copies[asker] >= MOST_COPIES - self._copies.total():
+            return f"{self._me} copies {self._copies.total()} files: none more now"
+        return ""
 
     async def _connect(self, end: LocalEnd, forward: Forward) -> None:
         found = await _dialled(forward.to)
@@ -142,9 +153,10 @@ class Forwards:
             near, far = map(TcpPipe, socket.socketpair())
             service = FileService(folder, channel.origin, why_not, self._reserve)
             self.ends.tell(self.ends.channels.opened, end)
-            _, why = await asyncio.gather(end.run(near), service.serve(far, threads))
+            _, why = await asyncio.gather(end.run(near), service.serve(far, threads, self._turns))
         finally:
             self._copies -= Counter((end.asker,))
+            self._copies_of -= Counter((channel.origin,))
         self._tell_of(service, channel, why)
 
     def _tell_of(self, service: FileService, channel: Channel, why: str) -> None:

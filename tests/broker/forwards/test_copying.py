@@ -22,10 +22,12 @@ from broker.forwards.copying import (
     Put,
     Sum,
     Talk,
+    Turns,
+    offer,
     receive,
     send,
 )
-from broker.forwards.folders import FileFault, local_part, local_source
+from broker.forwards.folders import FileFault, FirstBytes, local_part, local_source
 from broker.forwards.pipes import PipeBroken, TcpPipe
 from config.channels import Folder
 
@@ -40,6 +42,8 @@ def summed(data: bytes) -> str:
 class Served:
     """A folder of a node, that somebody asks for one file. `why`: it failed."""
 
+    turns = Turns()
+
     def __init__(self, folder: Path, *, max_file: int = 10**9, refused: str = "", reserve: int = 0) -> None:
         folder.mkdir(exist_ok=True)
         self.folder = folder
@@ -53,7 +57,7 @@ class Served:
 
         async def serve() -> None:
             with ThreadPoolExecutor(1) as threads:
-                self.why = await self.service.serve(far, threads)
+                self.why = await self.service.serve(far, threads, self.turns)
 
         task = asyncio.create_task(serve())
         talk = Talk(near)
@@ -64,6 +68,11 @@ class Served:
             with suppress(PipeBroken):
                 await talk.end()
             await task
+
+
+def begin_new(served: Served, data: bytes) -> None:
+    """A part of the file `new` is there already."""
+    (served.folder / ".new.part").write_bytes(data)
 
 
 async def bring(served: Served, file: Path, path: str = "new") -> list[int]:
@@ -85,7 +94,7 @@ async def fetch(served: Served, path: str, file: Path) -> list[int]:
     try:
         async with served.talk() as talk:
             await talk.say(Get(path))
-            await talk.say(Have(part.size, part.digest))
+            await talk.say(await offer(talk, part))
             comes = await talk.hear(Comes)
             await receive(talk, part, comes, 0, lambda there, size: seen.append(there))
     finally:
@@ -121,13 +130,71 @@ async def test_what_is_there_is_not_copied_again_if_it_is_of_the_same_file(
     tmp_path: Path, mine: Path, part: bytes, begins: int
 ) -> None:
     served = Served(tmp_path / "shared")
-    (tmp_path / "shared" / ".new.part").write_bytes(part)
+    begin_new(served, part)
     assert (await bring(served, mine))[0] == begins
     assert (tmp_path / "shared" / "new").read_bytes() == BODY
     (tmp_path / ".back.part").write_bytes(part)
     assert (await fetch(Served(tmp_path / "shared"), "new", tmp_path / "back"))[0] == begins
     assert (tmp_path / "back").read_bytes() == BODY
     assert not (tmp_path / ".back.part").exists()
+
+
+async def test_no_more_is_summed_than_may_be_proven_and_the_copy_goes_on_there(
+    tmp_path: Path, mine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("broker.forwards.folders.PROVEN", 100_000)
+    served = Served(tmp_path / "shared")
+    begin_new(served, BODY[:300_000])
+    assert (await bring(served, mine))[0] == 100_000
+    assert (tmp_path / "shared" / "new").read_bytes() == BODY
+    (tmp_path / ".back.part").write_bytes(BODY[:300_000])
+    assert (await fetch(Served(tmp_path / "shared"), "new", tmp_path / "back"))[0] == 100_000
+    assert (tmp_path / "back").read_bytes() == BODY
+    async with Served(tmp_path / "shared").talk() as talk:
+        await talk.say(Get("new"))
+        await talk.say(Have(100_001, summed(BODY[:100_001])))
+        assert await talk.hear(Comes) == Comes(len(BODY), 0)
+
+
+async def test_whoever_lets_much_be_summed_keeps_nobody_waiting_and_is_given_up_when_gone(
+    tmp_path: Path, mine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add, pieces = FirstBytes.add, 0
+
+    def endless(first: FirstBytes) -> None:
+        nonlocal pieces
+        if first.size == 600_000:
+            pieces += 1
+        else:
+            add(first)
+
+    monkeypatch.setattr(FirstBytes, "add", endless)
+    others = Served(tmp_path / "shared")
+    (tmp_path / "shared" / "large").write_bytes(BODY)
+    begin_new(others, BODY[:300_000])
+    hostile = Served(tmp_path / "shared")
+    async with hostile.talk() as talk:
+        await talk.say(Get("large"))
+        await talk.say(Have(600_000, "0" * 64))
+        while not pieces:
+            await asyncio.sleep(0.01)
+        assert (await bring(others, mine))[0] == 300_000
+    assert hostile.why == "the other end has gone before all was copied"
+
+
+async def test_whoever_says_much_while_it_is_to_wait_is_given_up(
+    tmp_path: Path, mine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(FirstBytes, "add", lambda first: None)
+    served = Served(tmp_path / "shared")
+    (tmp_path / "shared" / "large").write_bytes(BODY)
+    async with served.talk() as talk:
+        await talk.say(Get("large"))
+        await talk.say(Have(600_000, "0" * 64))
+        await talk.give(b"x" * (MAX_WORD + 1))
+        with pytest.raises(FileFault, match="does not wait"):
+            await talk.hear(Comes)
+    assert served.why == "the other end does not wait for an answer"
 
 
 async def test_a_line_that_breaks_leaves_a_part_and_no_file(tmp_path: Path) -> None:
@@ -294,7 +361,6 @@ async def test_who_says_nothing_is_given_up(tmp_path: Path, monkeypatch: pytest.
     served = Served(tmp_path / "shared")
     async with served.talk() as talk:
         await talk.say(Put("new", 4))
-        await talk.hear(Have)
         while served.why == "not over":
             await asyncio.sleep(0.01)
             with suppress(PipeBroken, FileFault):

@@ -15,6 +15,7 @@ from broker.forwards.folders import (
     FileBusy,
     FileFault,
     FilePart,
+    FirstBytes,
     SharedFolder,
     local_part,
     local_source,
@@ -34,6 +35,12 @@ def folder(tmp_path: Path) -> SharedFolder:
 
 def summed(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
+
+
+def sum_of(first: FirstBytes) -> str:
+    while first.left:
+        first.add()
+    return first.sum.hexdigest()
 
 
 def fill(part: FilePart, data: bytes) -> None:
@@ -161,7 +168,7 @@ def test_a_part_stays_and_its_size_and_sum_are_said(folder: SharedFolder) -> Non
     part.write(b"abc")
     part.close()
     again = folder.part("new")
-    assert (again.size, again.digest) == (3, summed(b"abc"))
+    assert (again.size, sum_of(again.first)) == (3, summed(b"abc"))
     again.keep(3)
     again.write(b"def")
     again.finish(summed(b"abcdef"))
@@ -205,12 +212,31 @@ def test_a_source_begins_behind_its_own_first_bytes_only(
 ) -> None:
     source = folder.source("plain")
     try:
-        assert source.begin_at(len(have), summed(have)) == begins
+        first = source.first(len(have))
+        sum_of(first)
+        assert source.begin(first, summed(have)) == begins
         if begins < source.size:
             assert source.read(9) == b"plain"[begins:]
         assert source.digest == summed(b"plain")
     finally:
         source.close()
+
+
+def test_a_sum_is_made_in_pieces_and_ends_with_the_file(folder: SharedFolder, tmp_path: Path) -> None:
+    body = os.urandom(2_500_000)
+    (tmp_path / "shared" / "large").write_bytes(body)
+    source = folder.source("large")
+    first = source.first(2_200_000)
+    lefts = []
+    while first.left:
+        first.add()
+        lefts.append(first.left)
+    assert lefts == [2_200_000 - 2**20, 2_200_000 - 2**21, 0]
+    assert first.sum.hexdigest() == summed(body[:2_200_000])
+    first = source.first(2_200_000)
+    os.truncate(tmp_path / "shared" / "large", 10)
+    assert sum_of(first) == summed(body[:10])
+    source.close()
 
 
 def test_a_file_that_becomes_shorter_is_said(folder: SharedFolder, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import threading
 from pathlib import Path
 from typing import Any, cast
 
@@ -144,6 +145,46 @@ async def test_so_many_files_are_copied_at_a_time(tmp_path: Path, monkeypatch: p
     host.tasks[-1].cancel()
     await asyncio.gather(*host.tasks, return_exceptions=True)
     offers.close()
+
+
+async def test_one_node_has_so_many_files_copied_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MOST_OF_ONE", 2)
+    host = Host()
+    site = Site(name="york", data=tmp_path, folders=(Folder(name="files", path=tmp_path, read=("*",)),))
+    offers = Forwards(cast("Any", host), cast("Any", host), site)
+    found = [host.serve(asked("files", origin)) for origin in ("shop-1", "shop-1", "shop-1", "shop-2")]
+    assert [isinstance(each, str) for each in found] == [False, False, True, False]
+    assert found[2] == "york copies 2 files of shop-1: none more of it now"
+    await settle()
+    for task in host.tasks:
+        task.cancel()
+    await asyncio.gather(*host.tasks, return_exceptions=True)
+    assert not isinstance(host.serve(asked("files", "shop-1")), str), "their places are free again"
+    host.tasks[-1].cancel()
+    await asyncio.gather(*host.tasks, return_exceptions=True)
+    offers.close()
+
+
+async def test_a_node_that_stops_begins_no_work_on_files_that_waits(tmp_path: Path) -> None:
+    host = Host()
+    site = Site(name="york", data=tmp_path, folders=(Folder(name="files", path=tmp_path, read=("hq",)),))
+    offers = Forwards(cast("Any", host), cast("Any", host), site)
+    threads, goes_on = offers._threads, threading.Event()
+    assert threads is not None
+    busy = [threads.submit(goes_on.wait) for _ in range(2)]
+    while not all(each.running() for each in busy):
+        await asyncio.sleep(0.01)
+    waiting = [threads.submit(goes_on.wait) for _ in range(3)]
+    closing = asyncio.create_task(asyncio.to_thread(offers.close))
+    try:
+        async with asyncio.timeout(60):
+            while not all(each.cancelled() for each in waiting):
+                await asyncio.sleep(0.01)
+    finally:
+        goes_on.set()
+        await closing
 
 
 async def test_what_the_file_does_not_name_or_not_for_them_is_never_dialled(dials: list[str]) -> None:
