@@ -6,6 +6,8 @@ certificate, or invites its children. Law: a secret proves the name of its child
 for, a child without a secret has one that names it, or a stolen store could be any other. A child that dials
 at a broker is the one whose topics or queues it uses there; where the broker's permissions ensure that, its
 name is proven.
+Law: who was found by multicast named the host himself that TLS has checked. So a certificate there names the
+node, also beside a secret, which whoever stands between could hand on; without a secret there is one.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -59,6 +61,8 @@ class LinkSecrets:
         `role`: what a child says that it is.
         """
         if dials:
+            if shown.anybody and (shown.certified or self._own is None):
+                self._demand_certificate(name, shown.certified)
             return self._own.reveal().encode() if self._own else None
         self._demand_place(name, shown)
         if not self.names(name):

@@ -122,7 +122,10 @@ class Supervisor:
         self._local = way.local
         carrier = await self._connect(way)
         link = self._link = self._host.core.link_maker.dial(
-            carrier.max_packet, self._name or way.name, self.relation
+            carrier.max_packet,
+            self._name or way.name,
+            self.relation,
+            carrier.shown._replace(anybody=way.of_anybody),
         )
         following = self._host.spawn(self._follow(way, link)) if self.ways.follows(way) else None
         watching = self._diallers.begun(link)

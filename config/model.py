@@ -116,7 +116,8 @@ class TreeConnector:
     discover: str | None = value(
         NETWORK,
         f"lan: a parent is also asked for by multicast on the same network, behind `uri` and `uris`, as with "
-        f"`uri` {LAN}; it must prove itself, so `secret_env`, `secret_file` or the `ca` of `tls` is required",
+        f"`uri` {LAN}; only {listed((DIRECT,))} are found so; whoever answers must prove itself, so "
+        "`secret_env` or `secret_file` is required, or that this node has joined by invitation",
         default=None,
         aside=True,
     )
@@ -246,7 +247,7 @@ class Listener:
     discoverable: bool = value(
         FLAG,
         "whether this node answers those who ask by multicast on the same network for a parent (branch and "
-        "root only; needs the extra dns, and a proof: secrets of its children, or a certificate in `tls`)",
+        "root only; needs the extra dns, and a proof: secrets of its children, or an `authority` of its own)",
         default=False,
     )
     link_brokers: tuple[LinkBroker, ...] = parts(

@@ -321,19 +321,20 @@ def _name_servers(site: Site, spell: Spelling) -> Iterator[Contradiction]:
 def _lan(site: Site, spell: Spelling) -> Iterator[Contradiction]:
     """Whoever answers by multicast may be anybody: it has to prove itself, so a parent needs a proof.
 
-    A certificate of an authority that all the world knows proves a host's name, and no node's.
+    A certificate of an authority proves one of many names; only where a node has joined by invitation is it
+    the parent's, for that authority gives its children none of a server.
     """
     for i, connector in enumerate(site.tree_connectors):
         path: Path = ("tree_connectors", i)
-        proves = connector.secret_env or connector.secret_file or connector.tls.ca
+        proves = connector.secret_env or connector.secret_file or connector.renew
         if LAN in connector.ways and not proves:
             message = (
                 f"anybody on the same network can answer: {spell('secret_env')!r} or "
-                f"{spell('secret_file')!r} beside it, or {spell('ca')!r} in {spell('tls')!r}, lets the "
-                "parent prove its name"
+                f"{spell('secret_file')!r} beside it lets the parent prove its name; without a secret this "
+                f"node joins by invitation, which writes {spell('renew')!r}"
             )
             where = (*path, "discover") if connector.discover else (*path, "uri")
-            looked_at = ((*path, "secret_env"), (*path, "secret_file"), (*path, "tls", "ca"))
+            looked_at = ((*path, "secret_env"), (*path, "secret_file"), (*path, "renew"))
             yield Contradiction(where, message, looked_at)
     if not site.listener.discoverable:
         return
@@ -343,12 +344,13 @@ def _lan(site: Site, spell: Spelling) -> Iterator[Contradiction]:
         yield Contradiction(section, advice, (("tree_connectors", 0, "nodetype"),))
         return
     secrets = site.children_secrets or any(child.secret_env or child.secret_file for child in site.children)
-    if not (secrets or site.listener.tls.certificate or site.enrolment.authority):
+    if not (secrets or site.enrolment.authority):
         message = (
             "whoever finds this node has to know that it is the parent: give its children secrets "
-            f"({spell('children_secrets')!r}, {spell('secret_file')!r}), or the port a certificate"
+            f"({spell('children_secrets')!r}, {spell('secret_file')!r}), or invite them "
+            f"({spell('authority')!r})"
         )
-        looked_at = (("children_secrets",), ("children",), ("listener", "tls", "certificate"))
+        looked_at = (("children_secrets",), ("children",), ("enrolment", "authority"))
         yield Contradiction(section, message, looked_at)
 
 

@@ -39,12 +39,14 @@ class Shown(NamedTuple):
     `certified`: the names in its certificate, none if it showed none. `place`: the node whose topics or
     queues at a broker the carrier rides on, '' for a carrier without such a thing. `vouched`: the broker's
     permissions keep everyone else from them. `serial`: the number of the certificate, 0 if there is none.
+    `anybody`: whoever is on the same network may have told its address.
     """
 
     certified: frozenset[str] = frozenset()
     place: str = ""
     vouched: bool = False
     serial: int = 0
+    anybody: bool = False
 
 
 class MessageId(NamedTuple):

@@ -31,7 +31,7 @@ from bridges.carriers.base import (
     CarrierError,
 )
 from bridges.carriers.websocket_errors import Unanswered, end_of, explain
-from bridges.tls import TlsSettings, client_context
+from bridges.tls import TlsSettings, client_context, shown_by
 from treeconnector.frames import DEFAULT_MAX_FRAME
 
 DEFAULT_TIMEOUT: Final = 10.0
@@ -125,6 +125,7 @@ class DialledWebSocket(Carrier, asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)  # uvloop's is none by class
+        self.shown = shown_by(transport.get_extra_info("peercert"))
         self._transport.set_write_buffer_limits(high=BUFFER_BYTES - 1, low=BUFFER_BYTES // 2)
         self._drained.set()
         self._protocol.send_request(self._protocol.connect())

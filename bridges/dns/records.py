@@ -157,7 +157,9 @@ def _place(service: Service, said: Mapping[str, str]) -> NamedParent:
 
 
 def place_of(said: Mapping[str, str]) -> NamedParent:
-    """The way that a TXT record names by itself, `target` included. Raises `Fault`."""
+    """The way to a node's own port that a TXT record names by itself, `target` included. Raises `Fault`."""
+    if said.get("carrier", DIRECT.tls_scheme) not in DIRECT.schemes:
+        raise Fault("a way that is no node's own port: the same network tells of no broker")
     host, _, port = said.get("target", "").rpartition(":")
     if not (port.isdecimal() and len(port) <= 5):
         raise Fault(f"a target {shown(said.get('target', ''))!r}: expected HOST:PORT")

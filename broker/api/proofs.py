@@ -16,11 +16,11 @@ _LISTED: Final = 3
 
 
 def proof(link: Link, relation: Relation, shown: Shown, over: str) -> str:
-    """In a few words. `shown`: on the carrier, where the other end has dialled; `over`: what it rides on."""
+    """In a few words. `shown`: on the carrier; `over`: what it rides on."""
     found = []
     if link.has_secret:
         found.append("the secret of the mesh" if relation is Relation.MESH else "its secret")
-    if shown.certified:
+    if shown.certified and not link.dials:
         found.append(f"a certificate for {', '.join(sorted(shown.certified)[:_LISTED])}")
     if shown.place and shown.vouched:
         found.append(f"the broker's permissions for {shown.place}")

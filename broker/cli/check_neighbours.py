@@ -22,7 +22,7 @@ from broker.location.ways import finders_of
 from broker.settings import client_tls
 from config.model import ClientTls, Site, TreeConnector
 from config.schemes import DIRECT
-from config.uris import Address, address
+from config.uris import LAN, Address, address
 from sapwood.protocol.errors import SapwoodError
 
 CONNECT_TIMEOUT: Final = 3.0
@@ -89,7 +89,13 @@ def check_mesh(site: Site) -> Iterator[SiteFinding]:
 def _found(site: Site, connector: TreeConnector, uri: str) -> Iterator[SiteFinding]:
     """What DNS says of a parent, and whether somebody listens there."""
     subject, finder = f"parent {uri}", finders_of(site, connector)[uri]
-    if not (connector.secret_env or connector.secret_file):
+    if uri == LAN and not connector.tls.ca:
+        text = (
+            "a secret proves the parent's name, not the line: whoever answers on the same network could "
+            "hand it on and read all; name the tree's own authority as `ca` in tls"
+        )
+        yield SiteFinding(subject, "warning", text)
+    elif uri != LAN and not (connector.secret_env or connector.secret_file):
         text = (
             "no secret proves the parent: whoever answers in DNS could be it; give secret_file to both ends"
         )
@@ -108,7 +114,10 @@ def _named(subject: str, finder: Finder, tls: ClientTls) -> Iterator[SiteFinding
         yield SiteFinding(subject, "warning", note)
     for place in sorted(finder.places, key=lambda place: (place.priority, place.uri)):
         way = address(place.uri)
-        name = f"its certificate must name {way.host}" if way.tls else "without TLS"
+        names = [way.host] if tls.verify_hostname else []
+        names += [place.node or "the node"] if finder.anybody else []
+        must = f"its certificate must name {' and '.join(names)}" if names else "with TLS"
+        name = must if way.tls else "without TLS"
         order = f"priority {place.priority}, weight {place.weight}"
         yield SiteFinding(subject, "ok", f"{place.uri} ({place.node or 'no name given'}, {order}; {name})")
         yield _reached(subject.partition(" ")[0], way, tls)

@@ -68,6 +68,7 @@ class Finder:
     ) -> None:
         self.domain = address(uri).host
         self.anybody = uri == LAN
+        self._source = "the same network" if self.anybody else f"DNS for {self.domain}"
         self._wanted = wanted
         self._look_up = look_up
         self._clock = clock
@@ -117,12 +118,10 @@ class Finder:
                 usable.append(place)
         if tuple(notes) != self.notes:
             for note in notes:
-                _log.warning(
-                    "! DNS for %s: %s", self.domain, note, extra={"domain": self.domain, "reason": note}
-                )
+                _log.warning("! %s: %s", self._source, note, extra={"domain": self.domain, "reason": note})
         self.notes = tuple(notes)
         if not usable:
-            raise LocationError(f"DNS for {self.domain} names no way for us: {'; '.join(notes)}")
+            raise LocationError(f"{self._source} names no way for us: {'; '.join(notes)}")
         self._lapsed = self._leases.lapsed(usable, now)
         self.places = tuple(usable)
         self._due = now + answer.ttl
@@ -132,7 +131,7 @@ class Finder:
             return f"it is of tree {place.tree!r}, we are of {self._wanted.tree!r}"
         if self._wanted.secure and not address(place.uri).tls:
             return (
-                "it goes without TLS, and this connector has `tls` or a password: DNS cannot take that away"
+                "it goes without TLS, and this connector has TLS or a password: no answer can take that away"
             )
         return ""
 
@@ -141,7 +140,7 @@ class Finder:
         if error and error != self.error:
             _log.warning("! %s", error, extra={"domain": self.domain, "reason": error})
         elif self.error and not error:
-            _log.info("= DNS for %s answers again", self.domain, extra={"domain": self.domain})
+            _log.info("= %s answers again", self._source, extra={"domain": self.domain})
         self.error = error
 
     def ways(self) -> list[str]:

@@ -1,6 +1,7 @@
 """The same network: who could be a parent there is asked by multicast, and a node that says so answers.
 
 Law: off unless the file says otherwise; what answers proves nothing (decision 0069).
+Law: only nodes' own ports are told and taken. Whoever answers would get the login of a broker.
 """
 
 import asyncio
@@ -69,8 +70,9 @@ class LanAnswers:
             answerer.close()
 
     def parents(self, asker: str) -> list[NamedParent]:
-        """The ways to this node; where the file says none, at the address that leads to whoever asks."""
-        site, ways = self._site, self._core.logical_addresses.addresses
+        """The ways to this node's port; where the file says none, at the address that leads to the asker."""
+        site = self._site
+        ways = [uri for uri in self._core.logical_addresses.addresses if address(uri).direct]
         if site.listener.host in _ANYWHERE and not site.listener.announced:
             own = _towards(asker)
             ways = [uri.replace(address(uri).host, own, 1) for uri in ways] if own else []

@@ -48,6 +48,11 @@ class Way:
     def __str__(self) -> str:
         return f"{self.uri} from {self.local}" if self.local else self.uri
 
+    @property
+    def of_anybody(self) -> bool:
+        """Whether whoever is on the same network may have told it."""
+        return self.finder is not None and self.finder.anybody
+
 
 Reach = Callable[[Way], Awaitable[float | None]]
 """Seconds that a connection takes to be made, None if none can be."""

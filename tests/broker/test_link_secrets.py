@@ -1,11 +1,12 @@
 """Who may connect, and what its name is proved with."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from broker.link_secrets import LinkSecrets
-from config.model import Child, Core, Listener, Mesh, ServerTls, Site
+from config.model import Child, Core, Listener, Mesh, ServerTls, Site, TreeConnector
 from sapwood.protocol.errors import LinkRefused, Refusal
 from treeconnector.identity import Shown
 
@@ -35,6 +36,34 @@ def test_also_a_child_that_is_permitted_without_a_secret_is_named_by_its_certifi
         found.secret_of("bath", False, Shown(frozenset({"durham"})))
     with pytest.raises(LinkRefused, match="no permit for a child 'durham'"):
         found.secret_of("durham", False, Shown(frozenset({"durham"})))
+
+
+FOUND = Shown(anybody=True)
+"""Of a parent whose address came by multicast, over a line without TLS."""
+
+
+def child(**connector: Any) -> LinkSecrets:
+    return LinkSecrets(
+        Site(name="york", tree_connectors=(TreeConnector(nodetype="leaf", uri="srv://local", **connector),))
+    )
+
+
+def test_a_parent_that_was_found_is_named_by_its_certificate(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also beside a secret: whoever stands between could hand that on."""
+    monkeypatch.setenv("YORK", "hush")
+    own, other = frozenset({"hq.example.com"}), frozenset({"till-7", "localhost"})
+    for found, secret in ((child(renew=True), None), (child(secret_env="YORK"), b"hush")):
+        assert found.secret_of("hq", True, FOUND._replace(certified=own)) == secret
+        assert found.secret_of("hq", True, Shown(certified=other)) == secret
+        with pytest.raises(LinkRefused, match="'hq' shows 'york' is for localhost, till-7"):
+            found.secret_of("hq", True, FOUND._replace(certified=other))
+
+
+def test_a_parent_that_was_found_without_tls_proves_a_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("YORK", "hush")
+    assert child(secret_env="YORK").secret_of("hq", True, FOUND) == b"hush"
+    with pytest.raises(LinkRefused, match="for no name at all"):
+        child(renew=True).secret_of("hq", True, FOUND)
 
 
 class Inviting:

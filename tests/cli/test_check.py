@@ -17,6 +17,7 @@ from brokered_harness import broker_at, parent_at
 from mosquitto_server import MosquittoServer
 
 from bridges import certificates
+from bridges.dns import multicast
 from broker.cli.check import SiteFinding, _taken, check_file, examine
 from broker.cli.demo.plan import free_ports
 from broker.store import Store
@@ -327,6 +328,20 @@ def test_what_dns_says_of_a_parent_is_shown_with_the_name_for_its_certificate(
         f"wss://localhost:{port}/link (north, priority 10, weight 5; its certificate must name localhost)"
     )
     assert ("ok", f"localhost:{port} accepts connections") in said
+
+
+@pytest.mark.parametrize("proof", ["", ", tls: {ca: ca.pem}"])
+def test_a_parent_of_the_same_network_is_not_said_to_be_in_dns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, proof: str
+) -> None:
+    monkeypatch.setattr(multicast, "PORT", free_ports(1)[0])
+    trustme.CA().cert_pem.write_to_path(tmp_path / "ca.pem")
+    lan = "nodetype: leaf, uri: 'srv://local', local_addresses: [127.0.0.1], secret_env: S"
+    file = site(tmp_path, f"  tree_connectors: [{{{lan}{proof}}}]\n  link: {{connect_timeout: 1s}}\n")
+    said = [one.text for one in found(file, "parent srv://local")]
+    assert ["hand it on and read all" in text for text in said] == ([False] if proof else [True, False])
+    assert "nobody answers" in said[-1]
+    assert not any("in DNS" in text for text in said)
 
 
 def test_a_domain_without_records_and_a_dns_that_is_away_are_warnings(

@@ -395,9 +395,11 @@ def test_the_same_network_is_asked_by_whoever_has_a_proof_alone(way: dict[str, s
     (found,) = contradictions(with_connector(**way), YAML)
     assert "prove its name" in found.message
     assert not contradictions(with_connector(**way, secret_env="S"), YAML)
-    assert not contradictions(with_connector(**way, tls=ClientTls(ca=Path("tree.pem"))), YAML)
-    client = ClientTls(certificate=Path("york.pem"), key=Path("york.key"))
-    assert contradictions(with_connector(**way, tls=client), YAML)
+    tls = ClientTls(ca=Path("tree.pem"))
+    assert contradictions(with_connector(**way, tls=tls), YAML)
+    joined = replace(tls, certificate=Path("york.pem"), key=Path("york.key"))
+    assert contradictions(with_connector(**way, tls=joined), YAML)
+    assert not contradictions(with_connector(**{"uri": "wss://hq"} | way, tls=joined, renew=True), YAML)
 
 
 def test_only_a_node_that_can_prove_itself_says_that_it_is_a_parent() -> None:
@@ -406,6 +408,9 @@ def test_only_a_node_that_can_prove_itself_says_that_it_is_a_parent() -> None:
     assert found.path == ("listener", "discoverable")
     assert not contradictions(replace(site, children=(Child(name="york", secret_env="S"),)), YAML)
     assert not contradictions(replace(site, children_secrets=Path("secrets")), YAML)
+    assert not contradictions(replace(site, enrolment=Enrolment(authority=Path("authority"))), YAML)
+    tls = ServerTls(certificate=Path("hq.pem"), key=Path("hq.key"))
+    assert contradictions(replace(site, listener=Listener(discoverable=True, tls=tls)), YAML)
 
 
 def test_a_leaf_answers_nobody_who_looks_for_a_parent() -> None:

@@ -1,15 +1,28 @@
 """A store asks its own network by multicast who could be its parent, and links with whoever proves it."""
 
+import asyncio
+import re
+import uuid
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
+import trustme
 from commands import sapwood
-from harness import NOBODY_THERE, Network
+from harness import NOBODY_THERE, PATIENCE, Network
+from invitations import GENEROUS, Host, adopt
 
+from bridges.dns.multicast import Answerer
+from bridges.dns.records import NamedParent
+from broker.cli.demo.plan import free_ports
 from broker.cli.demo.processes import Status
+from broker.enrolment.joining import join
 
 SECRET = "known to hq and york"
+TREE = f"lan-{uuid.uuid4().hex[:12]}"
+"""Of this process alone: other tests may answer on this machine at the same time."""
+HERE = "127.0.0.1"
 
 
 def secret(network: Network, name: str, text: str = SECRET) -> str:
@@ -19,15 +32,16 @@ def secret(network: Network, name: str, text: str = SECRET) -> str:
     return file.name
 
 
-def add_hq(network: Network, **settings: Any) -> None:
+def add_hq(network: Network, **listener: Any) -> None:
     children = [{"name": "york", "secret_file": secret(network, "hq")}]
-    network.add("hq", listener={"host": "127.0.0.1", "discoverable": True}, children=children, **settings)
+    listener = {"host": HERE, "discoverable": True} | listener
+    network.add("hq", tree=TREE, listener=listener, children=children)
 
 
 def add_york(network: Network, **connector: Any) -> None:
     """A store that knows of its parent no more than the secret. All goes over loopback."""
-    said = {"nodetype": "leaf", "local_addresses": ["127.0.0.1"], "secret_file": secret(network, "york")}
-    network.add("york", tree_connectors=[said | connector])
+    said = {"nodetype": "leaf", "local_addresses": [HERE], "secret_file": secret(network, "york")}
+    network.add("york", tree=TREE, tree_connectors=[said | connector])
 
 
 def linked(status: Status) -> bool:
@@ -78,4 +92,96 @@ async def test_the_command_shows_who_is_there(network: Network, tmp_path: Path) 
     await network.start("hq")
     code, out, error = await sapwood("node", "locate", "--lan", "--line", "127.0.0.1")
     place = network.url("hq").removeprefix("http")
-    assert (code, f"ws{place}/link  hq of tree test" in out) == (0, True), out + error
+    assert (code, f"ws{place}/link  hq of tree {TREE}" in out) == (0, True), out + error
+
+
+def issue(network: Network, authority: trustme.CA, name: str) -> dict[str, str]:
+    """A certificate for this name and this machine with its key in one file, as settings of `tls`."""
+    file = network.folder / f"{name}.pem"
+    file.touch(0o600)
+    authority.issue_cert(HERE, name, common_name=name).private_key_and_cert_chain_pem.write_to_path(file)
+    return {"certificate": file.name, "key": file.name}
+
+
+async def refused(network: Network, text: str) -> None:
+    status = await network.until(
+        "york", lambda status: text in status["parent"]["dialling"]["error"], f"refused with {text!r}"
+    )
+    assert not linked(status)
+
+
+@pytest.mark.parametrize("proof", ["a secret", "an invitation"])
+async def test_a_certificate_for_another_name_makes_nobody_the_parent(network: Network, proof: str) -> None:
+    """It is of the right authority, and names the host that its holder has told himself."""
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(network.folder / "ca.pem")
+    tills, hqs = (issue(network, authority, name) for name in ("till-7.acme.example", "hq.acme.example"))
+    add_hq(network, tls=tills)
+    tls = {"ca": "ca.pem"}
+    if proof == "a secret":
+        add_york(network, uri="srv://local", tls=tls)
+    else:
+        tls |= issue(network, authority, "york.acme.example")
+        connector = {"uri": "srv://local", "nodetype": "leaf", "local_addresses": [HERE]}
+        network.add("york", tree=TREE, tree_connectors=[{**connector, "tls": tls, "renew": True}])
+        network.configure("hq", children=[{"name": "york"}, {"name": "bath", "secret_file": "hq.secret"}])
+    await network.launch("hq")
+    await network.launch("york")
+    await refused(network, "the certificate that 'hq' shows 'york' is for till-7.acme.example")
+    network.kill("hq")
+    network.configure("hq", listener={"tls": hqs})
+    await network.launch("hq")
+    await network.until("york", linked, "linked")
+
+
+async def test_a_store_that_joined_by_invitation_finds_its_parent_without_a_secret(network: Network) -> None:
+    hq = Host(network, "hq")
+    network.add("hq", tree=TREE, permits={})
+    hq.settle()
+    network.configure("hq", listener={"discoverable": True})
+    await hq.launch()
+    folder = network.folder / "york"
+    await join(await hq.invite("york"), folder)
+    adopt(network, "york", folder)
+    file = folder / "york.yaml"
+    found = rf"\1uri: srv://local\n\1local_addresses: [{HERE}]"
+    text, count = re.subn(rf'( +)uri: "{re.escape(hq.way)}"', found, file.read_text(encoding="utf-8"))
+    assert count == 1
+    file.write_text(text, encoding="utf-8")
+    await network.launch("york")
+    await network.nodes.until_linked("york", GENEROUS)
+    assert "srv://local" in (await network.status("york"))["parent"]["dialling"]["uris"]
+
+
+async def test_a_broker_that_anybody_tells_of_is_never_dialled(network: Network) -> None:
+    """It would be sent the login of the parent's broker."""
+    dialled: Counter[str] = Counter()
+
+    async def serve(name: str) -> asyncio.Server:
+        async def hang_up(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            dialled[name] += 1
+            writer.close()
+
+        return await asyncio.start_server(hang_up, HERE, 0)
+
+    broker, port = await serve("broker"), await serve("port")
+    places = [
+        NamedParent(f"{scheme}://{HERE}:{server.sockets[0].getsockname()[1]}{path}", tree=TREE, node="hq")
+        for scheme, server, path in (("mqtts", broker, ""), ("wss", port, "/link"))
+    ]
+    password = secret(network, "password", "of the broker")
+    (away,) = free_ports(1)
+    login = {"uri": f"mqtts://{HERE}:{away}", "user": "york", "password_file": password}
+    add_york(network, **login, discover="lan")
+    answerer = Answerer(lambda _asker: places)
+    await answerer.open(HERE)
+    try:
+        await network.launch("york")
+        async with asyncio.timeout(PATIENCE):
+            while dialled["port"] < 2:
+                await asyncio.sleep(0.1)
+    finally:
+        answerer.close()
+        broker.close()
+        port.close()
+    assert not dialled["broker"]

@@ -41,7 +41,11 @@ class LinkMaker:
         return f"<LinkMaker of {self._context.name}>"
 
     def dial(
-        self, max_frame: int | None = None, name: str = "", relation: Relation = Relation.PARENT
+        self,
+        max_frame: int | None = None,
+        name: str = "",
+        relation: Relation = Relation.PARENT,
+        shown: Shown | None = None,
     ) -> Link:
         """A new link for a carrier that is connected to a parent, or to another node of the mesh.
 
@@ -49,7 +53,7 @@ class LinkMaker:
         """
         mesh = self._mesh.listing_for(name) if relation is Relation.MESH else self._mesh.listing
         link = self._made(max_frame, mesh, dials=True)
-        self._links.dial(link, name, relation)
+        self._links.dial(link, name, relation, shown or Shown())
         return link
 
     def accept(self, shown: Shown | None = None, max_frame: int | None = None) -> Link:

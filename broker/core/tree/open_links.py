@@ -51,9 +51,9 @@ class OpenLinks:
     def __contains__(self, link: Link) -> bool:
         return link in self.peers
 
-    def dial(self, link: Link, expected: str, relation: Relation) -> None:
+    def dial(self, link: Link, expected: str, relation: Relation, shown: Shown) -> None:
         """A new link that this node dials."""
-        self._add(link, Peer(expected, relation, _NOTHING))
+        self._add(link, Peer(expected, relation, shown))
 
     def accept(self, link: Link, shown: Shown) -> None:
         """A new link that another node dials."""

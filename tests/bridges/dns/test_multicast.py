@@ -65,6 +65,16 @@ async def test_all_ways_of_a_node_come_together(ways: list[NamedParent]) -> None
     assert [each.uri for each in await ask()] == [each.uri for each in ways]
 
 
+async def test_a_broker_is_not_taken_from_anybody(ways: list[NamedParent]) -> None:
+    ways += [
+        NamedParent("mqtts://evil:8883", tree="acme", node="hq"),
+        NamedParent("amqp://evil", tree="acme"),
+    ]
+    found = await ask_lan("local", timeout=0.5, lines=(HERE,))
+    assert found.places == (HQ,)
+    assert "no broker" in found.notes[0]
+
+
 async def test_two_that_answer_are_both_found(ways: list[NamedParent]) -> None:
     beside = NamedParent("ws://127.0.0.1:7700/link", tree="other", node="hq2")
     answerer = Answerer(lambda asker: [beside])

@@ -24,6 +24,14 @@ def test_what_a_node_announces_is_told_as_it_is() -> None:
     assert [each.uri for each in found] == ["wss://hq.example.com:7600/link", "wss://line-2:7601/link"]
 
 
+def test_a_broker_is_told_to_nobody() -> None:
+    own = "wss://hq.example.com:7600/link"
+    found = answers(
+        Listener(host="0.0.0.0", public_uri=own), own, "mqtts://broker:8883", "amqp://broker:5672"
+    )
+    assert [each.uri for each in found.parents("127.0.0.1")] == [own]
+
+
 def test_a_node_that_listens_at_one_address_names_that() -> None:
     found = answers(Listener(host="127.0.0.1"), "ws://127.0.0.1:7600/link").parents("127.0.0.1")
     assert [each.uri for each in found] == ["ws://127.0.0.1:7600/link"]

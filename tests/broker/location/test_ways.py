@@ -1,6 +1,8 @@
 """Pairs of lines and addresses, one after the other; and leaving a way that works for a better one."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +12,7 @@ from bridges.dns.records import NamedParent
 from broker.location.finder import Finder, ParentWanted
 from broker.location.strategies import InOrder, LoadShared, Way
 from broker.location.ways import Ways, finders_of
-from config.model import Site, TreeConnector
+from config.model import ClientTls, Site, TreeConnector
 from config.uris import LAN
 
 A, B = "ws://a:1/link", "ws://b:1/link"
@@ -209,3 +211,5 @@ def test_a_way_with_tls_in_the_file_lets_nobody_take_tls_away() -> None:
     assert finders_of(site, connector)[LAN]._wanted.secure
     connector = TreeConnector(nodetype="leaf", uri="ws://hq", discover="lan", secret_env="S")
     assert not finders_of(site, connector)[LAN]._wanted.secure
+    connector = replace(connector, uri=LAN, tls=ClientTls(ca=Path("tree.pem")))
+    assert finders_of(site, connector)[LAN]._wanted.secure
