@@ -23,7 +23,7 @@ from weakref import WeakValueDictionary
 
 from broker.core.errors import Busy, NotLoggedIn, SwitchError
 from broker.core.policy import Policy
-from broker.core.sessions.rights import FULL, Rights
+from broker.core.sessions.rights import CHANGED, FULL, Rights
 from broker.core.sessions.sessions import Session
 from broker.entrance.complaints import Complaints
 from broker.entrance.near import is_near
@@ -38,7 +38,6 @@ _log = logging.getLogger("sapwood.entrance")
 _MOST_LOOKS: Final = 256
 _MOST_OF_ONE: Final = 8
 """Passwords that are being looked at; and of one address."""
-CHANGED: Final = "what this application may do here was changed: log in again"
 OPEN: Final = (
     "applications: open: whoever reaches this node's port may read and send everything; configure accounts, a"
     " session secret or client certificates instead"
@@ -319,6 +318,7 @@ class Entrance(Policy):
                 self._send_away(rights)
 
     def _send_away(self, rights: Rights) -> None:
+        rights.ended = True
         for session in [each for each in self._sessions() if each.rights is rights]:
             for connection in list(session.connections):
                 _log.info("- %s at %s: %s", rights.who, connection.address, CHANGED)

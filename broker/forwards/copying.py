@@ -18,7 +18,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Executor
 from contextlib import asynccontextmanager, nullcontext, suppress
-from typing import Annotated, Any, Final, ParamSpec, TypeVar
+from typing import Annotated, Any, Final, Literal, ParamSpec, TypeVar
 
 import msgspec
 
@@ -75,6 +75,7 @@ class CopyFault(msgspec.Struct, tag="fault"):
     text: str
 
 
+Deed = Literal["read", "write"]
 Word = Get | Put | Have | Comes | Sum | Done | CopyFault
 Said = TypeVar("Said", Get, Put, Have, Comes, Sum, Done)
 _write: Final = msgspec.json.Encoder().encode
@@ -268,21 +269,25 @@ def _check_room(part: FilePart, size: int, room: int) -> None:
 
 
 class FileService:
-    """One file of a folder, for one channel. `why_not`: may its asker `read`, or `write`? '' = it may.
-    `reserve`: bytes of the disk that stay free. `asked`: the request, once it was heard. `size`: of the file.
+    """One file of a folder, for one channel. `found`: the folder, for whoever may `read` or `write` now; it
+    raises `FileFault`. `reserve`: bytes of the disk that stay free. `asked`: the request, once it was heard.
+    `size`: of the file.
     """
 
-    def __init__(self, folder: Folder, origin: str, why_not: Callable[[str], str], reserve: int) -> None:
-        self._folder = folder
-        self._shared = SharedFolder(folder.path)
+    def __init__(self, name: str, origin: str, found: Callable[[Deed], Folder], reserve: int) -> None:
+        self._name = name
         self._origin = origin
-        self._why_not = why_not
+        self._found = found
         self._reserve = reserve
         self.asked: Get | Put | None = None
         self.size = 0
 
     def __repr__(self) -> str:
-        return f"<FileService {self._folder.name} for {self._origin}>"
+        return f"<FileService {self._name} for {self._origin}>"
+
+    def folder(self) -> Folder | None:
+        """The folder as it is now, once something was asked of it. Raises `FileFault` if that may not be."""
+        return None if self.asked is None else self._found("read" if isinstance(self.asked, Get) else "write")
 
     async def serve(self, pipe: Pipe, executor: Executor, turns: Turns) -> str:
         """Answer one request. Returns '' where the file was copied, else why not."""
@@ -301,23 +306,23 @@ class FileService:
 
     async def _answer(self, talk: Talk) -> None:
         asked = self.asked = await talk.request()
-        if why := self._why_not("read" if isinstance(asked, Get) else "write"):
-            raise FileFault(why)
+        folder = self.folder()
+        assert folder is not None
         if isinstance(asked, Get):
             have = await talk.hear(Have)
-            source = await talk.work(self._shared.source, asked.path)
+            source = await talk.work(SharedFolder(folder.path).source, asked.path)
             try:
                 await send(talk, source, have, self._moved)
             finally:
                 source.close()
         else:
-            await self._take(talk, asked)
+            await self._take(talk, asked, folder)
 
-    async def _take(self, talk: Talk, asked: Put) -> None:
-        if asked.size > self._folder.max_file:
-            text = f"{asked.path} has {asked.size} bytes: {self._folder.name} takes files of"
-            raise FileFault(f"{text} {self._folder.max_file} at most")
-        part = await self._part(talk, asked.path)
+    async def _take(self, talk: Talk, asked: Put, folder: Folder) -> None:
+        if asked.size > folder.max_file:
+            text = f"{asked.path} has {asked.size} bytes: {self._name} takes files of"
+            raise FileFault(f"{text} {folder.max_file} at most")
+        part = await self._part(talk, SharedFolder(folder.path), asked.path)
         try:
             await talk.say(await offer(talk, part))
             comes = await talk.hear(Comes)
@@ -327,13 +332,14 @@ class FileService:
         finally:
             part.close()
 
-    async def _part(self, talk: Talk, path: str) -> FilePart:
+    @staticmethod
+    async def _part(talk: Talk, shared: SharedFolder, path: str) -> FilePart:
         """Whoever had it before may not have heard yet that its line has broken."""
         for _ in range(_TRIES):
             with suppress(FileBusy):
-                return await talk.work(self._shared.part, path)
+                return await talk.work(shared.part, path)
             await asyncio.sleep(_AGAIN)
-        return await talk.work(self._shared.part, path)
+        return await talk.work(shared.part, path)
 
     def _moved(self, _: int, size: int) -> None:
         self.size = size

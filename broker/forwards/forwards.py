@@ -9,11 +9,13 @@ import socket
 from collections import Counter
 from collections.abc import Iterable
 from concurrent.futures import Executor
+from functools import partial
 from typing import Final
 
 from broker.core.neighbours.channels import REFUSED, UNREACHABLE, Channel, Side
 from broker.forwards.channel_log import ChannelLog
-from broker.forwards.copying import FileService, Put, Turns
+from broker.forwards.copying import Deed, FileService, Put, Turns
+from broker.forwards.folders import FileFault
 from broker.forwards.local_end import LocalEnd, LocalEnds
 from broker.forwards.pipes import TcpPipe, dialled
 from broker.host import Host
@@ -48,6 +50,7 @@ class Forwards:
         self._copies: Counter[str] = Counter()
         self._copies_of: Counter[str] = Counter()
         self._turns = Turns()
+        self._services: dict[LocalEnd, FileService] = {}
         self._threads: Threads | None = None
         for name in _COUNTERS:
             host.core.counters.setdefault(name, 0)
@@ -75,7 +78,7 @@ class Forwards:
             if channel is None or channel.far is not end:
                 continue
             was, now = before.get(channel.name), self._offered.get(channel.name)
-            why = self._why_not(channel)
+            why = self._why_not(channel) or self._why_not_go_on(end)
             if why or (was and now and _place(was) != _place(now)):
                 end.end(REFUSED, why or f"{channel.name} is elsewhere now: open it again")
 
@@ -106,6 +109,15 @@ class Forwards:
             return f"PERMIT: {self._me} does not offer {channel.name} to {channel.origin}"
         return ""
 
+    def _why_not_go_on(self, end: LocalEnd) -> str:
+        """May a copy that is under way still be made?"""
+        try:
+            if (service := self._services.get(end)) is not None:
+                service.folder()
+        except FileFault as fault:
+            return str(fault)
+        return ""
+
     def _serve(self, channel: Channel) -> Side | str:
         asker = "" if isinstance(channel.near, LocalEnd) else channel.near.via
         if why := self._why_not(channel) or self.ends.why_none(asker):
@@ -120,7 +132,7 @@ class Forwards:
         elif self._threads is not None:
             self._copies[asker] += 1
             self._copies_of[channel.origin] += 1
-            self._host.spawn(self._copy(end, channel, offered, self._threads))
+            self._host.spawn(self._copy(end, channel, self._threads))
         return end
 
     def _why_no_copy(self, origin: str, asker: str) -> str:
@@ -139,24 +151,30 @@ class Forwards:
         self.ends.tell(self.ends.channels.opened, end)
         await end.run(found)
 
-    async def _copy(self, end: LocalEnd, channel: Channel, folder: Folder, threads: Executor) -> None:
+    def _folder(self, channel: Channel, deed: Deed) -> Folder:
+        """A folder as the file has it now, for whoever may `read` or `write` there. Raises `FileFault`."""
+        if why := self._why_not(channel):
+            raise FileFault(why)
+        folder = self._offered[channel.name]
+        if not isinstance(folder, Folder):
+            raise FileFault(f"{channel.name} is no folder any more: open it again")
+        permit = folder.read if deed == "read" else folder.write
+        if not any(_matches(pattern, channel.origin) for pattern in permit):
+            raise FileFault(f"PERMIT: {self._me} lets {channel.origin} not {deed} files of {folder.name}")
+        return folder
+
+    async def _copy(self, end: LocalEnd, channel: Channel, threads: Executor) -> None:
         """One file of a folder, which is a service of this node itself."""
-
-        def why_not(deed: str) -> str:
-            permit = folder.read if deed == "read" else folder.write
-            may = any(_matches(pattern, channel.origin) for pattern in permit)
-            return (
-                "" if may else f"PERMIT: {self._me} lets {channel.origin} not {deed} files of {folder.name}"
-            )
-
         try:
             near, far = map(TcpPipe, socket.socketpair())
-            service = FileService(folder, channel.origin, why_not, self._reserve)
+            service = FileService(channel.name, channel.origin, partial(self._folder, channel), self._reserve)
+            self._services[end] = service
             self.ends.tell(self.ends.channels.opened, end)
             _, why = await asyncio.gather(end.run(near), service.serve(far, threads, self._turns))
         finally:
             self._copies -= Counter((end.asker,))
             self._copies_of -= Counter((channel.origin,))
+            self._services.pop(end, None)
         self._tell_of(service, channel, why)
 
     def _tell_of(self, service: FileService, channel: Channel, why: str) -> None:

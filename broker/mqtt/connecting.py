@@ -208,9 +208,14 @@ class Connecting:
             kept.expires_in = expires_in
 
     def leave_will(self, publishing: Publishing) -> None:
-        """Publish it now; or later, where it says so and the session is kept for as long."""
-        will = self._connect.will if self._connect is not None else None
-        if will is None:
+        """Publish it now; or later, where it says so and the session is kept for as long. It ends with the
+        rights to send it.
+        """
+        will, rights = (
+            self._connect.will if self._connect is not None else None,
+            self._client.connection.rights,
+        )
+        if will is None or rights is None or rights.ended:
             return
         core, token = self._client.core, self._client.session
         delay = min(will.properties.get(Name.WILL_DELAY, 0), self.wishes.expires_in)

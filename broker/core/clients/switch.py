@@ -104,9 +104,7 @@ class Switch:
 
         Caller's duty: who is at its other end has proved that it has the connection's rights.
         """
-        rights = connection.rights
-        if rights is None:
-            raise NotLoggedIn("this connection has not proved whose it is")
+        rights = connection.proven_rights
         if not token or len(token) > _MAX_TOKEN:
             raise BadRequest(f"a session's token has 1 to {_MAX_TOKEN} characters")
         if not token.isprintable():

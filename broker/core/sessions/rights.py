@@ -19,15 +19,16 @@ from treeconnector.permits import Permit
 
 class Rights:
     """Of one application. `who`: for people, '' = of nobody in particular. `space`: begins the names of its
-    sessions. Without a permit it may do everything.
+    sessions. Without a permit it may do everything. `ended`: they were taken away, and open nothing any more.
     """
 
-    __slots__ = ("__weakref__", "permit", "space", "who")
+    __slots__ = ("__weakref__", "ended", "permit", "space", "who")
 
     def __init__(self, who: str = "", space: str = "", permit: Permit | None = None) -> None:
         self.who = who
         self.space = space
         self.permit = permit
+        self.ended = False
 
     def __repr__(self) -> str:
         return (
@@ -69,5 +70,6 @@ class Rights:
             raise SwitchError(why)
 
 
+CHANGED: Final = "what this application may do here was changed: log in again"
 FULL: Final = Rights()
 """Of whoever is the operator's own: it may do everything."""

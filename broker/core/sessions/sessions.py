@@ -16,12 +16,13 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Final, NamedTuple
 
+from broker.core.errors import NotLoggedIn
 from broker.core.messages.queue import Queue, QueueEntry
 from broker.core.messages.unpacked import check, elapsed, messages_of
 from broker.core.sessions.mail import Mail
 from broker.core.sessions.masking import masked
 from broker.core.sessions.producer_streams import ProducerStream
-from broker.core.sessions.rights import FULL, Rights
+from broker.core.sessions.rights import CHANGED, FULL, Rights
 from sapwood.protocol import bundles
 from sapwood.protocol.session_frames import Deliver, NodeFrame
 
@@ -182,6 +183,15 @@ class Connection:
     window: "Window | None" = None
     heard: float = 0.0
     answered: "dict[int, ConsumerDelivery]" = field(default_factory=dict)
+
+    @property
+    def proven_rights(self) -> Rights:
+        """Raises `NotLoggedIn` where there are none, or none any more."""
+        if self.rights is None:
+            raise NotLoggedIn("this connection has not proved whose it is")
+        if self.rights.ended:
+            raise NotLoggedIn(CHANGED)
+        return self.rights
 
     @property
     def consumers(self) -> "list[PushConsumer]":

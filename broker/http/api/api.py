@@ -65,12 +65,15 @@ class Api:
         operators = self._settings.operators
 
         async def handle(request: web.Request) -> web.StreamResponse:
+            data = b""
             refused = refusal(request, operators, operation.least_role)
+            if refused is None and operation.body is not None:
+                data = await request.read()  # which may take long: the file may have changed by then
+                refused = refusal(request, operators, operation.least_role)
             if refused is not None:
                 return refused
             who = asker(request, operators)
             try:
-                data = await request.read() if operation.body is not None else b""
                 values = operation.read(request.match_info, request.query, data)
                 answer = await carry_out(self._node.running, operation, values, who, address(request))
                 if operation.media == NDJSON:

@@ -15,6 +15,7 @@ from broker.forwards import copying
 from broker.forwards.copying import (
     MAX_WORD,
     Comes,
+    Deed,
     Done,
     FileService,
     Get,
@@ -48,7 +49,13 @@ class Served:
         folder.mkdir(exist_ok=True)
         self.folder = folder
         shared = Folder(name="files", path=folder, max_file=max_file)
-        self.service = FileService(shared, "hq", lambda deed: refused, reserve)
+
+        def found(deed: Deed) -> Folder:
+            if refused:
+                raise FileFault(refused)
+            return shared
+
+        self.service = FileService("files", "hq", found, reserve)
         self.why = "not over"
 
     @asynccontextmanager

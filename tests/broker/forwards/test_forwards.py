@@ -3,18 +3,27 @@
 import asyncio
 import logging
 import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
+import aiohttp
 import pytest
 
 from broker.core.neighbours.channels import Channel, Side
 from broker.forwards import forwards as module
 from broker.forwards.channel_log import AGAIN, MOST, ChannelLog
+from broker.forwards.copying import Done, Have, Put, Talk
+from broker.forwards.folders import FileFault
 from broker.forwards.forwards import Forwards
 from broker.forwards.local_end import LocalEnd
+from broker.forwards.pipes import PipeBroken
+from broker.forwards.websocket_pipe import OPEN, WebSocketPipe
+from broker.node import Node
 from config.channels import Folder, Forward
-from config.model import Site
+from config.model import AdvisoryLog, Listener, Site
 
 
 class Host:
@@ -237,3 +246,43 @@ async def test_a_flood_of_other_names_does_not_fill_the_log_nor_hide_the_others(
     assert caplog.messages[-1] == "! channel from liar-0 to till-0@york is refused"
     monkeypatch.undo()
     assert repr(log) == "<ChannelLog of 1 neighbours>"
+
+
+@asynccontextmanager
+async def copying(node: Node, folder: Folder) -> AsyncIterator[Talk]:
+    node.report.access.forwards.configure((), (folder,))
+    url = f"http://127.0.0.1:{node.port}/channel/hq/files"
+    async with asyncio.timeout(60), aiohttp.ClientSession() as http, http.ws_connect(url) as opened:
+        pipe = WebSocketPipe(opened)
+        assert await pipe.hear() == OPEN
+        yield Talk(pipe)
+
+
+async def test_a_folder_is_as_the_file_has_it_when_something_is_asked_of_it(tmp_path: Path) -> None:
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    (shared / "old").write_bytes(b"old")
+    both = Folder(name="files", path=shared, read=("hq",), write=("hq",))
+    node = Node(
+        Site(name="hq", data=tmp_path, listener=Listener(port=0), advisory_log=AdvisoryLog(enabled=False))
+    )
+    await node.start()
+    forwards = node.report.access.forwards
+    async with copying(node, both) as talk:
+        forwards.configure((), (replace(both, write=("york",)),))
+        await talk.say(Put("new", 3))
+        with pytest.raises(FileFault, match="not write files of files"):
+            await talk.hear(Have)
+    async with copying(node, both) as talk:
+        forwards.configure((), (replace(both, max_file=2),))
+        await talk.say(Put("new", 3))
+        with pytest.raises(FileFault, match="files of 2 at most"):
+            await talk.hear(Have)
+    async with copying(node, both) as talk:
+        await talk.say(Put("new", 3))
+        await talk.hear(Have)
+        forwards.configure((), (replace(both, write=()),))
+        with pytest.raises(PipeBroken):
+            await talk.hear(Done)
+    assert [each.name for each in shared.iterdir() if not each.name.startswith(".")] == ["old"]
+    await node.stop()

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import aiohttp
 import pytest
+from aiohttp import web
 
 from broker.core.messages.queue import Queue
 from broker.entrance.operators import Operators, hash_of
@@ -154,3 +155,34 @@ async def test_a_channel_that_is_not_open_yet_ends_too(opened: Open) -> None:
     waiting.cancel("it may not")
     await asyncio.wait([waiting])
     assert (end.why, end in forwards.ends.open) == ("it may not", False)
+
+
+async def test_a_request_whose_body_comes_after_its_right_has_gone_does_nothing(
+    opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened.become(otto("administrator"), ADA)
+    waits, read = asyncio.Event(), web.Request.read
+
+    async def reads(request: web.Request) -> bytes:
+        waits.set()
+        return await read(request)
+
+    monkeypatch.setattr(web.Request, "read", reads)
+    reader, writer = await asyncio.open_connection("127.0.0.1", opened.node.port)
+    body = b'{"kind": "alias", "destination": "orders", "gateway": "elsewhere"}'
+    head = (
+        "POST /api/routes HTTP/1.1",
+        "Host: localhost",
+        "Authorization: Bearer otto's",
+        f"Content-Length: {len(body)}",
+        "Connection: close",
+    )
+    writer.write("\r\n".join((*head, "", "")).encode() + body[:5])
+    async with asyncio.timeout(PATIENCE):
+        await waits.wait()
+        opened.become(otto("viewer"), ADA)
+        writer.write(body[5:])
+        answer = await reader.read()
+    writer.close()
+    assert answer.startswith(b"HTTP/1.1 403"), answer
+    assert b"ROLE_NEEDED" in answer

@@ -11,8 +11,10 @@ from typing import Any
 import aiohttp
 import msgspec
 import pytest
+from aiohttp import web
 
 from broker.entrance.passwords import hashed
+from broker.entrance.policy import EntrancePolicy
 from broker.http import stateless
 from broker.node import Node
 from config.accounts import Account
@@ -205,6 +207,35 @@ class TestWithAccounts:
         assert (await at.ask("GET", "/api/receive/sales", **shelf))[1]["code"] == "REFUSED"
         assert (await at.ask("POST", f"/api/ack/{message['receipt']}", **desk))[0] == 404
         assert (await at.ask("POST", f"/api/ack/{message['receipt']}", **till))[0] == 200
+
+    async def test_an_account_that_is_closed_before_the_body_came_publishes_nothing(
+        self, at: Asker, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        waits, read = asyncio.Event(), web.Request.read
+
+        async def reads(request: web.Request) -> bytes:
+            waits.set()
+            return await read(request)
+
+        monkeypatch.setattr(web.Request, "read", reads)
+        reader, writer = await asyncio.open_connection("127.0.0.1", at.node.port)
+        head = (
+            "POST /api/publish/sales HTTP/1.1",
+            "Host: localhost",
+            f"Authorization: {proof_of('till')['Authorization']}",
+            "Content-Length: 2",
+            "Connection: close",
+        )
+        writer.write("\r\n".join((*head, "", "x")).encode())
+        async with asyncio.timeout(PATIENCE):
+            await waits.wait()
+            at.node.report.access.entrance.configure(EntrancePolicy())
+            writer.write(b"y")
+            answer = await reader.read()
+        writer.close()
+        assert answer.startswith(b"HTTP/1.1 403"), answer
+        assert b"NOT_LOGGED_IN" in answer
+        assert "queue:sales" not in at.node.core.custody.queues
 
     async def test_the_token_of_the_administration_may_do_everything(self, at: Asker) -> None:
         token = {"Authorization": "Bearer operator"}
