@@ -6,7 +6,8 @@ nobody reads it, which they do when they are certain themselves. All others pass
 wait. A route counts even when it is dormant or recovering, and for `linger` seconds after its consumer has
 gone: a service that restarts is not nobody. The node that had the consumer waits for that before it withdraws
 the route, and nobody waits again.
-The root is not certain while a child sends its routes anew, nor after a start until all children it knew
+The root is not certain while a child sends its routes anew (silent for `reattach_time` at most),
+nor after a start until all children it knew
 have been here (`reattach_time` at most), nor while another root has been away for less than `dormant_after`.
 Then the message waits, and is looked at again once a second.
 
@@ -190,7 +191,9 @@ class MandatoryNotices(Policy):
             if self._lookup.strangers or away < context.settings.dormant_after:
                 return True
         early = now - self._began < context.settings.reattach_time
-        return neighbour.held.in_snapshot or (early and not neighbour.up and not neighbour.since)
+        held, since = neighbour.held, max(neighbour.held.heard_at, neighbour.since)
+        sends = held.in_snapshot and now - since < context.settings.reattach_time
+        return sends or (early and not neighbour.up and not neighbour.since)
 
     def _route_changed(self, key: Destination, cause: str, origin: str) -> None:
         if key.kind != Kind.QUEUE:

@@ -70,6 +70,8 @@ class Advertising(Policy):
             case events.Advised(advices):
                 self.advised(neighbour, advices)
             case events.SnapshotStarted():
+                if not neighbour.held.in_snapshot:
+                    neighbour.held.heard_at = self._context.clock.now
                 neighbour.held.begin_snapshot()
             case events.SnapshotEnded(digest):
                 self._snapshot_ended(neighbour, digest)

@@ -304,6 +304,14 @@ def test_a_child_that_is_sending_its_routes_may_know_more(tree: Forest) -> None:
     assert told(box) == [1]
 
 
+def test_a_child_that_begins_to_send_its_routes_and_falls_silent_is_not_waited_for(tree: Forest) -> None:
+    tree["hq"].core.neighbours["uk"].held.begin_snapshot()
+    box = mailbox(tree, "york")
+    ask(tree.producer("york"), "queue:stock", b"a", reply_to="replies@york")
+    tree.settle(tree["hq"].core.settings.reattach_time + 15.0)
+    assert told(box) == [1]
+
+
 def test_a_store_that_has_never_met_its_parent_does_not_know(forest: Forest) -> None:
     forest.add("hq")
     york = forest.add("york", "hq")
