@@ -253,8 +253,9 @@ async def test_a_node_that_leaves_gives_back_what_it_had_no_room_for(network: Ne
             await network.until_known("hq", "queue:orders")
             await send_each(hq, payloads[:20])
             await network.until("north", _is_held, "asked to hold")
+            await network.until("hq", _is_held, "asked to hold in turn")
             await send_each(hq, payloads[20:])
-            await network.until("north", lambda status: waiting(status) >= 80, "keeping the rest")
+            await network.until("hq", lambda status: waiting(status) >= 80, "keeping the rest")
             left = await _ask(network, "york", "leave")
             assert left["left"] == "north"
             kept = left["messages_kept_here"]
