@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from broker.cli.errors import CommandError
+from broker.cli.views.deliveries import check_failed
 
 Sapwood = Any
 
@@ -64,3 +65,28 @@ def test_names_and_incarnations(running: Any, sapwood: Sapwood) -> None:
     assert "wss://lte.example:7600/link; until it stops" in sapwood("announce", "wss://lte.example:7600/link")
     with pytest.raises(CommandError, match="write ws://HOST:7600/link"):
         sapwood("announce", "tcp://hq:1")
+
+
+def reach(node: str, readers: int | None, lines: int = 0) -> dict[str, object]:
+    return {"node": node, "readers": readers, "lines": lines}
+
+
+@pytest.mark.parametrize(
+    ("nodes", "said"),
+    [
+        ([reach("york", 0)], "nobody would get topic:prices"),
+        ([reach("york", 1)], ""),
+        ([reach("york", 0), reach("uk", 0, lines=1)], ""),
+        (
+            [reach("york", 0), reach("uk", None)],
+            "whether anybody would get topic:prices is not known: no answer of uk",
+        ),
+        ([reach("york", 0, lines=1), reach("uk", None)], ""),
+    ],
+    ids=["nobody", "a reader", "behind a child that is not named", "no answer", "a child, and no answer"],
+)
+def test_a_check_of_a_topic_fails_only_where_nobody_is_known_to_get_it(
+    nodes: list[dict[str, Any]], said: str
+) -> None:
+    readers = sum(each["readers"] or 0 for each in nodes)
+    assert check_failed({"topic": "topic:prices", "readers": readers, "nodes": nodes}) == said

@@ -7,9 +7,12 @@ from itertools import count
 from typing import Any
 
 import aiohttp
+import pytest
 from commands import refused, sapwood, told
-from harness import Network, collect, have, until_count
+from harness import PATIENCE, Network, collect, have, until_count
 from quick import start_tree
+
+from sapwood import NobodyServes, Rpc
 
 
 class Nat:
@@ -116,6 +119,21 @@ async def test_one_start_of_a_store_is_reached_and_the_next_is_not(network: Netw
         assert [each.payload for each in await collect(york, "queue:till", 1)] == [b"3"]
     assert f"unknown incarnation {first}" in await refused(network, "south", "ping", f"System@{first}")
     assert "unknown node leeds" in await refused(network, "south", "who-has", "leeds")
+
+
+async def test_a_start_that_has_ended_in_order_is_refused_at_once(network: Network) -> None:
+    """Its node stays away; whoever asks does not wait for it, nor for a limit of time."""
+    await start_tree(network)
+    first = await until_hq_knows(network, "york")
+    assert (await asked(network, "south", "ping", address=f"System@{first}"))["node"] == "york"
+    await network.stop("york")
+    async with network.client("south") as south, Rpc(south) as rpc:
+        await network.until_child("north", "york", "down")
+        with pytest.raises(NobodyServes):
+            await rpc.call(f"till@{first}", "price", timeout=PATIENCE)
+    for name in ("north", "hq"):
+        known = (await asked(network, name, "addresses"))["known"]
+        assert first not in {each["incarnation"] for each in known}
 
 
 async def test_identity_does_not_come_from_a_socket_address(network: Network) -> None:

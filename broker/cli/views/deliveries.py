@@ -16,5 +16,11 @@ def check(found: Fields) -> None:
 
 
 def check_failed(found: Fields) -> str:
-    """Nobody gets it."""
-    return "" if found["readers"] else f"nobody would get {found['topic']}"
+    """Nobody gets it, as far as the nodes say that answered. A child that is not named gets it, too."""
+    nodes = found["nodes"]
+    if found["readers"] or any(each["lines"] for each in nodes):
+        return ""
+    missing = [each["node"] for each in nodes if each["readers"] is None]
+    if missing:
+        return f"whether anybody would get {found['topic']} is not known: no answer of {', '.join(missing)}"
+    return f"nobody would get {found['topic']}"
