@@ -7,8 +7,8 @@ Sapwood, so that a cluster needs only it.
 On Spark: `reading` takes logs in and accounts for every line; `passes` are all passes over what was read;
 `follow` looks at logs while they arrive; `session` starts it. At the driver: `queries` runs a query;
 `deployment` makes the tree from a table of sites; `volume`, `spillage`, `waste`, `whatif`, `population`,
-`scope` and `capacity` are the analyses; `findings` says what to do; `output` and `report` write. `run` ties
-them together.
+`churn`, `scope` and `capacity` are the analyses; `findings` says what to do; `output`, `report` and
+`first_screen` write. `run` ties them together.
 
 | module | |
 |---|---|
@@ -16,10 +16,12 @@ them together.
 | `causes` | the pass over the log by cause: what each coming and going of a consumer cost |
 | `charts` | the charts of the report, as SVG texts that stand by themselves |
 | `checkpoint` | what a streaming query has taken for good, as its checkpoint tells |
+| `churn` | the comings and goings of a log under this network, and under others by product |
 | `cli` | the command line: `sapwood audit`, `python -m audit`, and under spark-submit |
 | `clocks` | whose clock is wrong: never set, ahead of the file that it wrote into, or set back |
 | `comparison` | the report's sections on what else one could build |
 | `errors` | `AuditError`, the one error of this package |
+| `first_screen` | the first screen of the report: a sentence, a chart, the map of the tree |
 | `feeder` | cuts logs that grow into pieces that do not: what Spark's file source needs |
 | `files` | what became of each file, and of rows that several files have |
 | `given` | tables that are given beside the logs: the use of routes, and figures over time |

@@ -23,6 +23,13 @@ FAINT: Final = "#d8ded9"
 TREE_GREEN: Final = "#1b7f4d"
 OTHER: Final = "#8d99a6"
 LEVELS: Final = ("#0f5132", "#2f9e68", "#9bd3b4", "#cfe8d9", "#b7c4bc")
+_THEMED: Final = {
+    INK: "currentColor",
+    FAINT: f"var(--line, {FAINT})",
+    TREE_GREEN: f"var(--leaf, {TREE_GREEN})",
+    LEVELS[0]: f"var(--level, {LEVELS[0]})",
+}
+"""Colours that follow the page where it is dark; a chart by itself has them as they are."""
 LINES: Final = ("#1b7f4d", "#c0504d", "#d9902f", "#4f6bb0", "#7d5ba6", "#5b6b73")
 LEVEL_NAMES: Final = {0: "root", 1: "first level below", 2: "second level", 3: "third level"}
 MOST_REGIONS: Final = 24
@@ -66,7 +73,10 @@ def _draw(width: float, height: float, *paints: "Callable[[Axes], None]") -> str
         text = io.StringIO()
         figure.savefig(text, format="svg", metadata={"Date": None}, transparent=True)
     svg = text.getvalue()
-    return svg[svg.index("<svg") :].replace("sans-serif", "inherit")
+    svg = svg[svg.index("<svg") :].replace("sans-serif", "inherit")
+    for colour, name in _THEMED.items():
+        svg = svg.replace(colour, name)
+    return svg
 
 
 def _powers_of_ten(axis: "Axis") -> None:
@@ -94,7 +104,9 @@ def volume_over_time(rows: Sequence[Row]) -> str:
             axes.bar(places, heights, 0.86, bottom, color=LEVELS[min(index, 4)], label=name)
             bottom = [low + high for low, high in zip(bottom, heights, strict=True)]
         step = next(step for step in STEPS if len(hours) <= 13 * step)
-        pattern = "%H:%M" if len({hour.date() for hour in hours}) == 1 else "%d %b %H:%M"
+        days = {hour.date() for hour in hours}
+        pattern = "%H:%M" if len(days) == 1 else "%d %b %H:%M"
+        axes.set_xlabel(f"{min(days)}, UTC" if len(days) == 1 else f"{min(days)} to {max(days)}, UTC")
         axes.set_xticks(list(places)[::step], [hour.strftime(pattern) for hour in hours[::step]])
         axes.set_xlim(-0.6, max(len(hours) - 0.4, 3))
         axes.set_ylim(0, max(bottom) * 1.08)

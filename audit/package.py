@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 _MAIN: Final = "import sys\n\nfrom audit.cli import main\n\nsys.exit(main())\n"
-_KEPT: Final = (".py", ".csv", ".properties")
+_KEPT: Final = (".py", ".csv", ".css", ".js", ".properties")
 
 
 def write(path: Path) -> Path:

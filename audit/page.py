@@ -9,31 +9,6 @@ from datetime import datetime
 from typing import Any, Final
 
 SHOWN: Final = 15
-STYLE: Final = """
-:root { --ink:#22302a; --soft:#5d6b64; --line:#e1e7e3; --leaf:#1b7f4d; --bad:#b3261e; --warn:#a15c00;
---back:#f6f8f6 } * { box-sizing:border-box } body { margin:0; background:var(--back); color:var(--ink);
- font:16px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,"Helvetica Neue",Arial,sans-serif }
-main { max-width:1060px; margin:0 auto; padding:32px 20px 80px } h1 { font-size:28px; margin:0 0 2px }
-h2 { font-size:20px; margin:0 0 4px } .sub { color:var(--soft); margin:0 0 20px }
-section { background:#fff; border:1px solid var(--line); border-radius:10px; padding:20px 24px; margin:0 0
-18px } section>p { color:var(--soft); margin:0 0 12px } svg { max-width:100%; height:auto;
-font-family:inherit } .verdict { border-left:8px solid var(--leaf) } .verdict.bad {
-border-left-color:var(--bad) } .verdict.unsure { border-left-color:var(--warn) } .verdict h2 { font-size:24px
-} .tiles { display:grid; grid-template-columns:repeat(auto-fit,minmax(150px,1fr)); gap:12px; margin:0 0 18px }
-.tile { background:#fff; border:1px solid var(--line); border-radius:10px; padding:12px 16px }
-.tile b { display:block; font-size:23px;
- line-height:1.25; white-space:nowrap } .tile span { color:var(--soft); font-size:14px }
-table { border-collapse:collapse; width:100%; font-size:14px } .wide { overflow-x:auto }
-th { text-align:left; color:var(--soft); font-weight:600; border-bottom:2px solid var(--line); padding:5px
-18px 5px 0 } td { border-bottom:1px solid var(--line); padding:5px 18px 5px 0; vertical-align:top;
-overflow-wrap:anywhere } .n { text-align:right; white-space:nowrap; font-variant-numeric:tabular-nums }
-ol.findings { list-style:none; margin:0; padding:0 } ol.findings li { padding:9px 0 9px 14px; margin:0 0 6px;
- border-left:4px solid var(--line) } li.bad { border-color:var(--bad)!important } li.good {
- border-color:var(--leaf)!important }
-li.doubtful,li.costly { border-color:var(--warn)!important } li div { color:var(--soft) }
-tr.ours td { font-weight:700; color:var(--leaf) } .wide+p { margin-top:12px }
-th:last-child,td:last-child { padding-right:0 } .none { color:var(--soft); font-style:italic }
-"""
 
 
 def as_text(value: Any) -> str:
@@ -64,12 +39,16 @@ def table(rows: Iterable[Mapping[str, Any]], columns: Mapping[str, str], ours: s
     first = next(iter(columns))
     body = "".join(
         f"<tr{' class=ours' if ours and row[first] == ours else ''}>"
-        + "".join(f"<td{' class=n' if name in numbers else ''}>{as_text(row[name])}</td>" for name in columns)
+        + "".join(f"<td{_kind(row[name], name in numbers)}>{as_text(row[name])}</td>" for name in columns)
         + "</tr>"
         for row in lines[:SHOWN]
     )
     more = f"<p class=none>and {len(lines) - SHOWN:,} more: see csv/</p>" if len(lines) > SHOWN else ""
     return f"<div class=wide><table><tr>{head}</tr>{body}</table></div>{more}"
+
+
+def _kind(value: Any, number: bool) -> str:
+    return " class=n" if number else " class=t" if isinstance(value, datetime) else ""
 
 
 def section(title: str, text: str, *content: str) -> str:

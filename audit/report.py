@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from audit import charts, comparison
+from audit import charts, comparison, first_screen
 from audit.findings import MOST_ROWS, UNUSED, Finding, Tables, counted, once, total
-from audit.page import STYLE, as_size, as_text, section, table
+from audit.page import as_size, as_text, section, table
 from audit.verdict import Verdict
 
 
@@ -21,7 +21,7 @@ def write_report(
     costs = [comparison.alternatives(tables), comparison.reference(), comparison.growth(tables)]
     if summary["plan"]:
         title, span = "What it would cost", f"{summary['nodes']:,} nodes as planned, without any log"
-        parts = [*costs, _scope(tables)]
+        parts = [_plan(tables), *costs, _scope(tables)]
     elif not summary["rows"]:
         title, span = "Audit of advisories", "no row of any log could be used"
         planned = costs if tables["what_if"] else []
@@ -29,8 +29,9 @@ def write_report(
     else:
         title, span = "Audit of advisories", _span(tables)
         parts = [
-            _verdict(verdict, summary),
+            _verdict(verdict, summary, first_screen.against_others(tables, plan=False)),
             _tiles(tables, summary),
+            first_screen.sites_map(tables),
             _findings(findings),
             _volume(tables),
             _spillage(tables),
@@ -50,9 +51,9 @@ def write_report(
     text = (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
-        f"<title>Sapwood audit</title><style>{STYLE}</style></head><body><main>"
-        f"<h1>{title}</h1><p"
-        f" class=sub>{as_text(span)}</p>{missing}\n{body}\n</main></body></html>\n"
+        f'<meta http-equiv="Content-Security-Policy" content="{first_screen.policy()}">'
+        f"<title>Sapwood audit</title><style>{first_screen.resource('report.css')}</style></head><body><main>"
+        f"<h1>{title}</h1><p class=sub>{as_text(span)}</p>{missing}\n{body}\n</main></body></html>\n"
     )
     path.write_text(text, "utf-8")
 
@@ -66,7 +67,20 @@ def _span(tables: Tables) -> str:
     )
 
 
-def _verdict(verdict: Verdict, summary: Mapping[str, Any]) -> str:
+def _plan(tables: Tables) -> str:
+    """The headline of a page without a log: what this tree takes, and how many times that the others."""
+    costs = {row["scheme"]: row["added"] for row in tables["what_if"] if row["root_knows"]}
+    ours, others = costs.pop("tree", 0), {name: cost for name, cost in costs.items() if "tree" not in name}
+    if not ours:
+        return ""
+    dearest = max(others.values(), default=ours)
+    title = f"{counted(ours, 'advisory')} when all consumers come; other networks take up to"
+    title += f" {dearest / ours:,.0f} times as many"
+    compared = first_screen.against_others(tables, plan=True)
+    return f'<section class="verdict"><h2>{as_text(title)}</h2>{compared}</section>'
+
+
+def _verdict(verdict: Verdict, summary: Mapping[str, Any], compared: str = "") -> str:
     rest = (
         f"{verdict.needed:,} of {verdict.judged:,} consumers' advisories that were judged reached nodes that"
         " can use them: ancestors of the consumer's node, and nodes below it."
@@ -78,8 +92,8 @@ def _verdict(verdict: Verdict, summary: Mapping[str, Any]) -> str:
     unsure = f"<p>Not judged: {as_text('; '.join(doubts))}.</p>" if doubts else ""
     kind = f" {verdict.kind}" if verdict.kind else ""
     return (
-        f'<section class="verdict{kind}"><h2>{as_text(verdict.headline())}</h2><p>{as_text(rest)}</p>{unsure}'
-        "</section>"
+        f'<section class="verdict{kind}"><h2>{as_text(verdict.headline())}</h2>{compared}'
+        f"<p>{as_text(rest)}</p>{unsure}</section>"
     )
 
 
@@ -140,7 +154,7 @@ def _spillage(tables: Tables) -> str:
         "bytes": "bytes",
     }
     content = (
-        [chart, table(tables["spillage_reasons"], reasons)]
+        [f"<div class=heat>{chart}</div>", table(tables["spillage_reasons"], reasons)]
         if chart
         else ["<p>No region told another anything.</p>"]
     )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as arrow
 from pyarrow import Table
 
-from audit import capacity, offsets, population, scope, spillage, volume, waste, whatif
+from audit import capacity, churn, offsets, population, scope, spillage, volume, waste, whatif
 from audit.accounts import COUNTS, FILES, totals
 from audit.deployment import Tree, load_tree
 from audit.findings import find, total
@@ -174,13 +174,14 @@ def _what_if(output: Output, tree: Tree, consumers: Table, request: Request) -> 
         wanted = population.interests_by_role(tree, request.rules)
     else:
         wanted = population.interests(consumers)
-    sizes = {
-        (row["kind"], row["op"]): row["bytes"] / row["advisories"]
-        for row in output.tables["volume_by_kind"]
-        if row["kind"] in ("queue", "topic") and row["bytes"]
-    }
+    own = [row for row in output.tables["volume_by_kind"] if row["kind"] in ("queue", "topic")]
+    sizes = {(row["kind"], row["op"]): row["bytes"] / row["advisories"] for row in own if row["bytes"]}
     output.write("what_if", population.cost(tree, wanted, costs, sizes))
     output.write("domain_routes", whatif.domain_routes(tree))
+    if len(consumers):
+        counted = {name: total(own, name) for name in ("advisories", "bytes")}
+        counted["spilled"] = total(output.tables["spillage"], "advisories", verdict="spilled")
+        output.write("same_churn", churn.same_churn(tree, consumers, costs, counted, sizes))
 
 
 def _finish(output: Output, tree: Tree, ignored: int, request: Request, seconds: float) -> dict[str, Any]:

@@ -20,7 +20,7 @@ NAMES = (
     "files intake clocks nodes volume_by_hour volume_by_hour_level volume_by_kind volume_by_region spillage"
     " spillage_reasons spillage_regions spilled advise_down strange_links storms flapping_consumers"
     " links resyncs cut_off strangers silent trees holes repeated_adds what_if what_if_one scope_cost"
-    " capacity consumers knowing"
+    " capacity consumers knowing logs volume_by_node same_churn"
 )
 VERDICTS = {"needed": 90, "spilled": 10, "moved": 0, "unknown": 0, "domain": 5}
 
@@ -158,11 +158,24 @@ def test_there_are_ten_findings_at_most() -> None:
 
 def test_names_from_logs_are_never_markup(tmp_path: Path) -> None:
     told = tables(
-        spillage=spillage(10), spillage_reasons=[REASON], spillage_regions=[REGION | {"region": EVIL}]
+        spillage=spillage(10),
+        spillage_reasons=[REASON],
+        spillage_regions=[REGION | {"region": EVIL}],
+        nodes=[
+            {
+                "node": EVIL,
+                "region": EVIL,
+                "role": "leaf",
+                "parent": None,
+                "place": EVIL,
+                "depth": 1,
+                "below": 0,
+            }
+        ],
     )
     write_report(tmp_path / "report.html", told, SUMMARY, judge(told, 9), find(told))
     page = (tmp_path / "report.html").read_text()
-    assert "<script" not in page
+    assert "<script>alert" not in page
     assert "10 advisories spilled, of 100 judged" in page
     assert page.count("&lt;script&gt;") >= 3  # finding, table, map
 
