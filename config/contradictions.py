@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from config.fields import Path
+from config.fields import Path, Spelling
+from config.tls import ClientTls
 from config.uris import Address
 
 
@@ -31,3 +32,14 @@ def listed_twice(
 def needless_path(path: Path, place: Address) -> Iterator[Contradiction]:
     if not place.looked_up and not place.protocol.has_path and place.path not in ("", "/"):
         yield Contradiction(path, f"an {place.protocol.title} address has no path: leave {place.path!r} out")
+
+
+def needless_tls(
+    path: Path, tls: ClientTls, ways: Iterable[Address], spell: Spelling, related: tuple[Path, ...] = ()
+) -> Iterator[Contradiction]:
+    """TLS settings beside addresses that all go without TLS: probably the wrong scheme."""
+    plain = [way for way in ways if not way.tls and not way.looked_up]
+    if tls != ClientTls() and plain and len(plain) == len(list(ways)):
+        scheme = plain[0].scheme
+        message = f"{spell('tls')!r} has no use with {scheme}://: write {scheme}s://, or leave it out"
+        yield Contradiction((*path, "tls"), message, related or ((*path, "uri"), (*path, "uris")))

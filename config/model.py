@@ -34,7 +34,7 @@ from config.kinds import Choice, Whole
 from config.mesh import Core, Mesh
 from config.operators import Operator
 from config.schemes import BROKERED, CARRIERS, DIRECT, LOOKED_UP, either, listed, listed_tls
-from config.site_brokers import SiteBroker, SiteRule
+from config.site_brokers import SiteBroker, SiteExchange, SiteRule
 from config.strategies import STRATEGY
 from config.tls import ClientTls, ServerTls
 from config.uris import (
@@ -79,6 +79,7 @@ __all__ = [
     "ServerTls",
     "Site",
     "SiteBroker",
+    "SiteExchange",
     "SiteRule",
     "Spool",
     "Trace",

@@ -3,12 +3,12 @@
 Law: a rule names the setting to change and all settings that it looked at; it says what would be right.
 """
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, assert_never
 
 from config.application_rules import applications
 from config.channel_rules import folders, forwards
-from config.contradictions import Contradiction, needless_path
+from config.contradictions import Contradiction, needless_path, needless_tls
 from config.errors import ConfigurationError, Problem
 from config.fields import YAML, Part, Parts, Path, Scalar, Spelling, Values, settings
 from config.line_rules import lines
@@ -16,7 +16,8 @@ from config.mesh_rules import mesh
 from config.model import ClientTls, ServerTls, Site
 from config.permit_rules import permits
 from config.schemes import DIRECT, LOOKED_UP
-from config.uris import DOMAIN, EMBEDDED, LAN, Address, address, is_address
+from config.site_broker_rules import site_broker
+from config.uris import DOMAIN, LAN, Address, address, is_address
 from sapwood.protocol.names import is_incarnation
 
 _LONGEST_PATH = 200
@@ -44,7 +45,7 @@ def contradictions(site: Site, spelling: Spelling) -> list[Contradiction]:
         _secrets,
         _tls,
         _enrolment,
-        _site_broker,
+        site_broker,
         _ways,
         lines,
         _way_through_broker,
@@ -177,10 +178,10 @@ def _tls(site: Site, spell: Spelling) -> Iterator[Contradiction]:
     yield from _tls_of_listener(site, spell)
     if site.mesh.cores:
         ways = [address(uri) for core in site.mesh.cores for uri in core.ways]
-        yield from _needless(("mesh",), site.mesh.tls, ways, spell, (("mesh", "cores"),))
+        yield from needless_tls(("mesh",), site.mesh.tls, ways, spell, (("mesh", "cores"),))
     for i, connector in enumerate(site.tree_connectors):
         ways = [address(uri) for uri in connector.ways]
-        yield from _needless(("tree_connectors", i), connector.tls, ways, spell)
+        yield from needless_tls(("tree_connectors", i), connector.tls, ways, spell)
 
 
 def _tls_of_listener(site: Site, spell: Spelling) -> Iterator[Contradiction]:
@@ -215,45 +216,6 @@ def _enrolment(site: Site, spell: Spelling) -> Iterator[Contradiction]:
             secure = f"{DIRECT.tls_scheme}:// or {LOOKED_UP}://"
             message = f"{spell('renew')!r} asks the parent's port: give a way with {secure}"
             yield Contradiction((*where, "renew"), message, ((*where, "uri"), (*where, "uris")))
-
-
-def _needless(
-    path: Path, tls: ClientTls, ways: Iterable[Address], spell: Spelling, related: tuple[Path, ...] = ()
-) -> Iterator[Contradiction]:
-    """TLS settings beside addresses that all go without TLS: probably the wrong scheme."""
-    plain = [way for way in ways if not way.tls and not way.looked_up]
-    if tls != ClientTls() and plain and len(plain) == len(list(ways)):
-        scheme = plain[0].scheme
-        message = f"{spell('tls')!r} has no use with {scheme}://: write {scheme}s://, or leave it out"
-        yield Contradiction((*path, "tls"), message, related or ((*path, "uri"), (*path, "uris")))
-
-
-def _site_broker(site: Site, spell: Spelling) -> Iterator[Contradiction]:
-    broker, path = site.site_broker, ("site_broker",)
-    uri: tuple[Path, ...] = ((*path, "uri"),)
-    if broker.uri == EMBEDDED:
-        for name in ("user", "secret_env", "secret_file"):
-            if getattr(broker, name):
-                message = f"{spell(name)!r} has no use with the embedded broker: leave it out"
-                yield Contradiction((*path, name), message, uri)
-        for name, usual in (("tls", ClientTls()), ("rules", ()), ("consumers", ()), ("sources", ())):
-            if getattr(broker, name) != usual:
-                message = f"{spell(name)!r} has no use with the embedded broker: leave it out"
-                yield Contradiction((*path, name), message, uri)
-        return
-    if site.mqtt.port is not None:
-        message = "this site has a broker: its MQTT applications connect to that; leave 'mqtt' out"
-        yield Contradiction(("mqtt", "port"), message, uri)
-    for i, rule in enumerate(broker.rules):
-        for name in ("local_prefix", "tree_prefix"):
-            prefix = getattr(rule, name)
-            if prefix and rule.pattern.startswith("topic:") and not prefix.endswith("/"):
-                message = f"{prefix!r} begins topics: expected whole levels, so a '/' at its end"
-                yield Contradiction((*path, "rules", i, name), message, ((*path, "rules", i, "pattern"),))
-    yield from _needless(path, broker.tls, [address(broker.uri)], spell)
-    if broker.user and not (broker.secret_env or broker.secret_file):
-        message = f"{spell('user')!r} needs {spell('secret_env')!r} or {spell('secret_file')!r} beside it"
-        yield Contradiction((*path, "user"), message, ((*path, "secret_env"), (*path, "secret_file")))
 
 
 def _ways(site: Site, spell: Spelling) -> Iterator[Contradiction]:
@@ -305,7 +267,7 @@ def _link_brokers(site: Site, spell: Spelling) -> Iterator[Contradiction]:
             yield Contradiction((*path, "uri"), f"{broker.uri!r} is listed twice", (seen[place],))
         seen.setdefault(place, (*path, "uri"))
         yield from needless_path((*path, "uri"), place)
-        yield from _needless(path, broker.tls, [place], spell)
+        yield from needless_tls(path, broker.tls, [place], spell)
         given = [name for name in ("user", "secret_env", "secret_file") if getattr(broker, name)]
         yield from _login(path, broker.user, given, "secret", spell) if given else ()
 

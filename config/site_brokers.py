@@ -106,6 +106,16 @@ class MosquittoSettings:
     )
 
 
+@section
+class SiteExchange:
+    """A further exchange of a RabbitMQ, and which topics of the tree are its own."""
+
+    name: str = value(EXCHANGE, "the exchange; of type topic, and there already", example="sales")
+    prefix: str = value(
+        PREFIX, "begins its topics in the tree, whole levels; a key of the exchange follows", example="sales/"
+    )
+
+
 @portion
 class RabbitmqSettings:
     """The settings of `bridges.site_brokers.rabbitmq`."""
@@ -114,6 +124,12 @@ class RabbitmqSettings:
         EXCHANGE,
         "AMQP: the exchange through which topics go; of type topic, and there already",
         default="amq.topic",
+    )
+    exchanges: tuple[SiteExchange, ...] = parts(
+        SiteExchange,
+        "AMQP: further exchanges, each with topics of its own; `exchange` has all others",
+        item="exchange",
+        default=(),
     )
     management: str | None = value(
         HTTP_URI,

@@ -249,8 +249,8 @@ class _Shovel:
         if exchange != "amq.topic":
             self.draft.note(
                 0,
-                f"exchange {shown(exchange)}: topics pass through one topic exchange of the"
-                " broker, amq.topic unless the site's file names another",
+                f"exchange {shown(exchange)}: topics pass through amq.topic unless the site's file names"
+                " another `exchange`, or further `exchanges`",
             )
 
 

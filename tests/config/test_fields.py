@@ -19,6 +19,8 @@ def test_only_what_cannot_be_guessed_is_required() -> None:
         ".".join(path) for path, one in every_setting(Site) if isinstance(one, Scalar) and one.required
     ]
     assert required == [
+        "site_broker.exchanges.name",
+        "site_broker.exchanges.prefix",
         "site_broker.rules.pattern",
         "tree_connectors.uri",
         "mesh.cores.name",

@@ -4,6 +4,7 @@
 |---|---|
 | `bridge` | the port `bridges.site_brokers.base.Bridge`: what holds the rest together |
 | `connection` | where a site's RabbitMQ is, and its management API |
+| `exchanges` | which topic is of which exchange |
 | `taking`, `bindings` | consuming what others want; the queue through which topics come |
 | `streams` | how far each stream was taken |
 | `publishing` | publisher confirms in a window; what was refused, and why |

@@ -1,4 +1,4 @@
-"""The one queue through which topics are taken: durable, bound to the topic exchange by what is wanted.
+"""The one queue through which topics are taken: durable, bound to the topic exchanges by what is wanted.
 
 What is published while the node is away waits in it, up to a bound; then publishers with confirms are told.
 
@@ -8,13 +8,14 @@ filter that nobody wants any more is unbound, even if the node was away when tha
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
 from bridges.amqp.connection import Channel, Connection
 from bridges.amqp.errors import ChannelLost
 from bridges.site_brokers.rabbitmq.consumers import OURS
+from bridges.site_brokers.rabbitmq.exchanges import Binding
 
 TOPICS: Final = f"{OURS}topics"
 _FILE: Final = "rabbitmq-topics.json"
@@ -30,22 +31,25 @@ class _Lane:
 
 
 class Bindings:
-    """Those of one connection. `trouble(key, text)` is called with what the broker does not let us have."""
+    """Those of one connection. `trouble(key, text)` is called with what the broker does not let us have.
+
+    `usual`: the exchange of keys that an older version wrote down.
+    """
 
     def __init__(
-        self, connection: Connection, exchange: str, directory: Path, trouble: Callable[[str, str], None]
+        self, connection: Connection, usual: str, directory: Path, trouble: Callable[[str, str], None]
     ) -> None:
         self._connection = connection
-        self._exchange = exchange
+        self._usual = usual
         self._file = directory / _FILE
         self._trouble = trouble
         self._lanes = [_Lane() for _ in range(_LANES)]
-        self._written: frozenset[str] | None = None
-        self._bound: set[str] = set()
+        self._written: frozenset[Binding] | None = None
+        self._bound: set[Binding] = set()
         self._declared = False
 
     def __repr__(self) -> str:
-        return f"<Bindings of {TOPICS} to {self._exchange} bound={len(self._bound)}>"
+        return f"<Bindings of {TOPICS} bound={len(self._bound)}>"
 
     @property
     def has_none(self) -> bool:
@@ -57,15 +61,15 @@ class Bindings:
         self._declared = False
         self._bound.clear()
 
-    async def settle(self, keys: frozenset[str]) -> bool:
+    async def settle(self, keys: frozenset[Binding]) -> bool:
         """Be bound by exactly these; whether there is a queue to consume. Raises `ChannelLost` (code 0)."""
         before = self._written
         if before is None:
-            before = frozenset(await asyncio.to_thread(_load, self._file))
+            before = frozenset(await asyncio.to_thread(_load, self._file, self._usual))
         if not keys and not before:
             self._written = frozenset()
             return self._declared
-        self._declared = self._declared or await self._do(self._declare, "", self._lanes[0])
+        self._declared = self._declared or await self._do(self._declare, Binding("", ""), self._lanes[0])
         if not self._declared:
             return False
         fresh, gone = keys - self._bound, before - keys
@@ -76,11 +80,13 @@ class Bindings:
             await self._write(keys)
         return True
 
-    async def _write(self, keys: Iterable[str]) -> None:
+    async def _write(self, keys: Iterable[Binding]) -> None:
         self._written = frozenset(keys)
         await asyncio.to_thread(_save, self._file, sorted(self._written))
 
-    async def _do_all(self, what: Callable[[str, _Lane], Awaitable[None]], keys: Iterable[str]) -> None:
+    async def _do_all(
+        self, what: Callable[[Binding, _Lane], Awaitable[None]], keys: Iterable[Binding]
+    ) -> None:
         """Several at once: the broker writes each to its disk before it answers."""
         rest = iter(sorted(keys))
 
@@ -90,15 +96,17 @@ class Bindings:
 
         await asyncio.gather(*map(work, self._lanes))
 
-    async def _bind_one(self, key: str, lane: _Lane) -> None:
+    async def _bind_one(self, key: Binding, lane: _Lane) -> None:
         if await self._do(self._bind, key, lane):
             self._bound.add(key)
 
-    async def _unbind_one(self, key: str, lane: _Lane) -> None:
+    async def _unbind_one(self, key: Binding, lane: _Lane) -> None:
         await self._do(self._unbind, key, lane)
         self._bound.discard(key)
 
-    async def _do(self, what: Callable[[Channel, str], Awaitable[Any]], key: str, lane: _Lane) -> bool:
+    async def _do(
+        self, what: Callable[[Channel, Binding], Awaitable[Any]], key: Binding, lane: _Lane
+    ) -> bool:
         """Whether the broker let us; if not, it has closed the channel."""
         channel = lane.channel
         if channel is None or not channel.is_open:
@@ -108,30 +116,39 @@ class Bindings:
         except ChannelLost as error:
             if error.code == 0:
                 raise
-            self._trouble(key, error.text)
+            self._trouble(key.key, error.text)
             return False
         return True
 
-    async def _declare(self, channel: Channel, _key: str) -> None:
+    async def _declare(self, channel: Channel, _key: Binding) -> None:
         arguments = {"x-max-length-bytes": _MOST_BYTES, "x-overflow": "reject-publish"}
         await channel.declare(TOPICS, durable=True, arguments=arguments)
 
-    async def _bind(self, channel: Channel, key: str) -> None:
-        await channel.bind(TOPICS, self._exchange, key)
+    async def _bind(self, channel: Channel, key: Binding) -> None:
+        await channel.bind(TOPICS, *key)
 
-    async def _unbind(self, channel: Channel, key: str) -> None:
-        await channel.unbind(TOPICS, self._exchange, key)
+    async def _unbind(self, channel: Channel, key: Binding) -> None:
+        await channel.unbind(TOPICS, *key)
 
 
-def _load(file: Path) -> list[str]:
+def _load(file: Path, usual: str) -> list[Binding]:
     try:
         found = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return []
-    return [key for key in found if isinstance(key, str)] if isinstance(found, list) else []
+    return list(_bindings(found, usual)) if isinstance(found, list) else []
 
 
-def _save(file: Path, keys: list[str]) -> None:
+def _bindings(found: list[Any], usual: str) -> Iterator[Binding]:
+    for each in found:
+        match each:
+            case str(key):
+                yield Binding(usual, key)
+            case [str(exchange), str(key)]:
+                yield Binding(exchange, key)
+
+
+def _save(file: Path, keys: list[Binding]) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     fresh = file.with_suffix(".new")
     fresh.write_text(json.dumps(keys), encoding="utf-8")

@@ -27,7 +27,7 @@ from bridges.site_brokers.base import (
     unanswerable,
 )
 from bridges.site_brokers.rabbitmq.bindings import TOPICS
-from bridges.site_brokers.rabbitmq.connection import management_of, server_of
+from bridges.site_brokers.rabbitmq.connection import exchanges_of, management_of, server_of
 from bridges.site_brokers.rabbitmq.consumers import PLUGINS, REPLIES, QueueTable
 from bridges.site_brokers.rabbitmq.discovery import EVENTS_VHOST, EventDiscovery, Prober
 from bridges.site_brokers.rabbitmq.inspection import all_lines, inspect
@@ -159,17 +159,17 @@ class Visit:
         desk: Desk,
     ) -> None:
         self._setup = setup
-        self._exchange = setup.settings.exchange
+        self._exchanges = exchanges_of(setup)
         self._giving = giving
         self._taking = taking
         self._desk = desk
-        self._census = QueueTable(setup.node, giving.server.vhost, self._exchange, setup.max_consumers)
+        self._census = QueueTable(setup.node, giving.server.vhost, self._exchanges, setup.max_consumers)
         self._prober = Prober(taking)
         self._publisher = Publisher(giving, setup.node)
         self._taker = Taker(
             taking,
             self._prober,
-            self._exchange,
+            self._exchanges,
             setup.directory,
             self._take,
             self._read_queue,
@@ -253,7 +253,7 @@ class Visit:
         return taken_from_stream(name, message, offset, self._replies.read, doubtful=doubtful)
 
     def _read_topic(self, message: Incoming) -> Taken | None:
-        return taken_from_topic(message, self._replies.read)
+        return taken_from_topic(message, self._exchanges, self._replies.read)
 
     # --- to the broker
 
@@ -263,7 +263,7 @@ class Visit:
 
     def _deliver(self, delivery: BrokerDelivery) -> None:
         try:
-            exchange, key = address_of(delivery, self._exchange)
+            exchange, key = address_of(delivery, self._exchanges)
         except PatternError as error:
             self._desk.refuse(delivery.id, f"DESTINATION: {error}")
             return
@@ -327,7 +327,7 @@ class Visit:
         """Into the consumer's queue."""
         for delivery in batch:
             with contextlib.suppress(PatternError):
-                _, key = address_of(delivery, self._exchange)
+                _, key = address_of(delivery, self._exchanges)
                 properties = properties_of(delivery, self._replies.spell)
                 properties.headers = {**(properties.headers or {}), TOPIC: key}
                 body = delivery.message.payload

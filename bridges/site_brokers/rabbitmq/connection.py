@@ -1,7 +1,8 @@
-"""From a site's file to where its RabbitMQ is, and where that one's management API is."""
+"""From a site's file to its RabbitMQ: where it is, its management API, its exchanges of topics."""
 
 from bridges.amqp.server import Server
 from bridges.site_brokers.base import Setup
+from bridges.site_brokers.rabbitmq.exchanges import Exchanges
 from bridges.site_brokers.rabbitmq.management import PORT, TLS_PORT, Management
 from config.uris import address
 
@@ -13,6 +14,11 @@ def server_of(setup: Setup) -> Server:
     if settings.user is None:
         return Server(settings.uri, tls=setup.tls, name=name, timeout=setup.timeout)
     return Server(settings.uri, settings.user, setup.password or "", setup.tls, name, setup.timeout)
+
+
+def exchanges_of(setup: Setup) -> Exchanges:
+    settings = setup.settings
+    return Exchanges(settings.exchange, ((each.name, each.prefix) for each in settings.exchanges))
 
 
 def management_of(setup: Setup) -> Management:

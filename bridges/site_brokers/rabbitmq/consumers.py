@@ -1,8 +1,8 @@
 """The consumers at a RabbitMQ: events and lists in, consumers out. Pure.
 
-A queue that somebody consumes is `queue:NAME`. A queue that is bound to the topic exchange, and that somebody
+A queue that somebody consumes is `queue:NAME`. A queue that is bound to a topic exchange, and that somebody
 consumes or that keeps messages for whoever comes back (it is durable, or belongs to a connection alone), is
-`topic:PATTERN` for each of its bindings. The MQTT plugin's clients are such queues.
+`topic:PATTERN` for each of its bindings there. The MQTT plugin's clients are such queues.
 
 Law: events are hints. How many consumers a queue has, the broker is asked (a passive declare does not lag,
 the management API does); an event only says which queue to ask for. So it does not matter that a killed
@@ -24,16 +24,16 @@ management API knows them, some seconds late.
 """
 
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
+from bridges.site_brokers.rabbitmq.exchanges import Binding, Exchanges
 from sapwood.protocol.destinations import queue, topic
 from sapwood.protocol.errors import InvalidName, PatternError
 from sapwood.protocol.names import queue_name
 from treeconnector.edge import BrokerConsumer
-from treeconnector.patterns import from_amqp
 
 OURS: Final = "sapwood."
 """How the names of our own queues begin."""
@@ -68,7 +68,7 @@ class Listed(NamedTuple):
 class Known:
     """The facts known of a queue. `consumers`: by the broker's last answer, without ours.
 
-    `vanishing`: it goes with its last consumer. `keys`: of its bindings to the exchange.
+    `vanishing`: it goes with its last consumer. `keys`: its bindings to the exchanges.
     """
 
     durable: bool = False
@@ -76,7 +76,7 @@ class Known:
     vanishing: bool = False
     stream: bool = False
     consumers: int = 0
-    keys: set[str] = field(default_factory=set)
+    keys: set[Binding] = field(default_factory=set)
 
     @property
     def keeps(self) -> bool:
@@ -85,14 +85,14 @@ class Known:
 
 
 class QueueTable:
-    """The queues of one virtual host, and their bindings to one exchange.
+    """The queues of one virtual host, and their bindings to some exchanges.
 
     `doubtful`: queues to ask the broker for, then call `counted`. `stale`: list everything again. `arrived`:
     queues that were made. All three are the caller's to empty. `odd`: queues with a name or a key that has no
     spelling in the tree. `replies`: our own reply queues, when they were listed last.
     """
 
-    def __init__(self, node: str, vhost: str, exchange: str, limit: int) -> None:
+    def __init__(self, node: str, vhost: str, exchanges: Exchanges, limit: int) -> None:
         self.queues: dict[str, Known] = {}
         self.doubtful: dict[str, None] = {}
         self.arrived: dict[str, None] = {}
@@ -101,12 +101,12 @@ class QueueTable:
         self.replies: set[str] = set()
         self._node = node
         self.vhost = vhost
-        self.exchange = exchange
+        self.exchanges = exchanges
         self._limit = limit
         self._channels: dict[str, set[str]] = {}
         self._touched: set[str] = set()
         self._asked: OrderedDict[str, None] = OrderedDict()
-        self._fresh: dict[str, set[str]] = {}
+        self._fresh: dict[str, set[Binding]] = {}
         self._told: dict[str, set[BrokerConsumer]] = {}
         self._since: list[tuple[str, Mapping[str, Any]]] | None = None
 
@@ -156,9 +156,10 @@ class QueueTable:
             self.stale = True
 
     def _bound(self, name: str, headers: Mapping[str, Any], come: bool) -> None:
-        if headers.get("source_name") != self.exchange or headers.get("destination_kind") != "queue":
+        exchange = headers.get("source_name")
+        if exchange not in self.exchanges or headers.get("destination_kind") != "queue":
             return
-        key = str(headers.get("routing_key", ""))
+        key = Binding(str(exchange), str(headers.get("routing_key", "")))
         known = self._know(name) if come else self.queues.get(name)
         if known is None:
             return
@@ -228,10 +229,10 @@ class QueueTable:
         """A list is being made from now on; `listed` or `doubt_all` ends that."""
         self._since = []
 
-    def listed(self, queues: Iterable[Listed], bindings: Iterable[tuple[str, str]]) -> None:
-        """A whole list: all queues, and all bindings (queue, key) to the exchange. Each is doubtful now."""
+    def listed(self, queues: Iterable[Listed], bindings: Iterable[tuple[str, Binding]]) -> None:
+        """A whole list: all queues, and all bindings of queues to the exchanges. Each is doubtful now."""
         since, self._since = self._since or [], None
-        keys: dict[str, set[str]] = {}
+        keys: dict[str, set[Binding]] = {}
         for name, key in bindings:
             keys.setdefault(name, set()).add(key)
         self.stale = len(since) > self._limit
@@ -308,16 +309,12 @@ class QueueTable:
         self._touched.clear()
         return came, went
 
-    def _bound_anew(self, name: str, keys: Iterable[str]) -> set[BrokerConsumer]:
+    def _bound_anew(self, name: str, keys: Iterable[Binding]) -> set[BrokerConsumer]:
         """The consumers that came with these bindings alone: a queue may have ten thousand others."""
         known = self.queues.get(name)
         if known is None or not known.keeps:
             return set()
-        try:
-            found = {BrokerConsumer(topic(from_amqp(key)), name) for key in known.keys.intersection(keys)}
-        except PatternError:
-            self._touched.add(name)
-            return set()
+        found = set(self._readers(name, known.keys.intersection(keys)))
         told = self._told.setdefault(name, set())
         found -= told
         told |= found
@@ -335,8 +332,16 @@ class QueueTable:
                 found.add(BrokerConsumer(queue(queue_name(name)), name))
             elif name in self._asked:
                 found.add(BrokerConsumer(queue(queue_name(name), self._node), name))
-            if known.keeps:
-                found.update(BrokerConsumer(topic(from_amqp(key)), name) for key in known.keys)
-        except (InvalidName, PatternError):
+        except InvalidName:
             self.odd.add(name)
+        if known.keeps:
+            found.update(self._readers(name, known.keys))
         return found
+
+    def _readers(self, name: str, keys: Iterable[Binding]) -> Iterator[BrokerConsumer]:
+        """One for each key that has a spelling in the tree: an odd one takes no other with it."""
+        for key in keys:
+            try:
+                yield BrokerConsumer(topic(self.exchanges.pattern(key)), name)
+            except PatternError:
+                self.odd.add(name)

@@ -26,6 +26,7 @@ from bridges.amqp.errors import (
     ManagementError,
 )
 from bridges.site_brokers.rabbitmq.consumers import EVENTS, OURS, QueueTable
+from bridges.site_brokers.rabbitmq.exchanges import Binding
 from bridges.site_brokers.rabbitmq.management import Management
 from treeconnector.edge import BrokerConsumer
 
@@ -230,7 +231,11 @@ class EventDiscovery:
             census.listing()
             try:
                 queues = await management.queues(census.vhost)
-                bindings = await management.bindings(census.vhost, census.exchange)
+                bindings = [
+                    (name, Binding(exchange, key))
+                    for exchange in census.exchanges
+                    for name, key in await management.bindings(census.vhost, exchange)
+                ]
             except ManagementError as error:
                 self._lack("lists", f"no lists: {error}")
             else:

@@ -7,6 +7,7 @@ has no valid expiry: RabbitMQ looks at the permission first, and then refuses th
 
 import secrets
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, Final
 
 import pika
@@ -15,8 +16,10 @@ from bridges.amqp.connection import Channel, Connection
 from bridges.amqp.errors import ACCESS_REFUSED, NOT_FOUND, AmqpUnreachable, ChannelLost, ManagementError
 from bridges.amqp.server import Server
 from bridges.site_brokers.base import Finding, Setup
+from bridges.site_brokers.rabbitmq.connection import exchanges_of
 from bridges.site_brokers.rabbitmq.consumers import OURS
 from bridges.site_brokers.rabbitmq.discovery import EVENTS_VHOST, EXCHANGE
+from bridges.site_brokers.rabbitmq.exchanges import Exchanges
 from bridges.site_brokers.rabbitmq.management import Management
 from bridges.site_brokers.rabbitmq.ownership import holder
 
@@ -31,7 +34,7 @@ async def inspect(setup: Setup, server: Server, management: Management) -> list[
     connection = await Connection.open(server)
     try:
         await look.at_holder(connection)
-        await look.at_exchange(connection)
+        await look.at_exchanges(connection)
         await look.at_permissions(connection)
     finally:
         await connection.close()
@@ -45,13 +48,13 @@ def all_lines(setup: Setup, server: Server) -> tuple[str, ...]:
     user, vhost = server.user, server.vhost
     lines = ["rabbitmq-plugins enable rabbitmq_event_exchange rabbitmq_management"]
     lines += [f"rabbitmqctl add_vhost {vhost}"] if vhost != EVENTS_VHOST else []
-    lines += [f"rabbitmqctl add_user {user} PASSWORD", _in_vhost(user, vhost, setup.settings.exchange)]
+    lines += [f"rabbitmqctl add_user {user} PASSWORD", _in_vhost(user, vhost, exchanges_of(setup))]
     lines += [_at_events(user)] if vhost != EVENTS_VHOST else []
     return (*lines, f"rabbitmqctl set_user_tags {user} monitoring")
 
 
-def _in_vhost(user: str, vhost: str, exchange: str) -> str:
-    spelled = exchange.replace(".", r"\.")
+def _in_vhost(user: str, vhost: str, exchanges: Exchanges) -> str:
+    spelled = "|".join(name.replace(".", r"\.") for name in exchanges)
     write = rf"^(sapwood\..*|amq\.default|{spelled})$"
     return f"rabbitmqctl set_permissions -p {vhost} {user} '{_OUR_QUEUES}' '{write}' '.*'"
 
@@ -66,7 +69,7 @@ class _Look:
         self.found: list[Finding] = []
         self._setup = setup
         self._server = server
-        self._exchange = setup.settings.exchange
+        self._exchanges = exchanges_of(setup)
 
     def _say(self, text: str, *lines: str, fatal: bool = False) -> None:
         self.found.append(Finding(fatal, text, lines))
@@ -81,27 +84,28 @@ class _Look:
                 fatal=True,
             )
 
-    async def at_exchange(self, connection: Connection) -> None:
-        error = await _refusal(connection, lambda channel: channel.check_exchange(self._exchange))
-        if error is not None and error.code == NOT_FOUND:
-            declare = f"declare exchange name={self._exchange} type=topic durable=true"
-            self._say(
-                f"there is no exchange {self._exchange!r} in {self._server.vhost!r}",
-                f"rabbitmqadmin -V {self._server.vhost} {declare}",
-                fatal=True,
-            )
+    async def at_exchanges(self, connection: Connection) -> None:
+        for name in self._exchanges:
+            error = await _refusal(connection, partial(_check_exchange, name))
+            if error is not None and error.code == NOT_FOUND:
+                declare = f"declare exchange name={name} type=topic durable=true"
+                self._say(
+                    f"there is no exchange {name!r} in {self._server.vhost!r}",
+                    f"rabbitmqadmin -V {self._server.vhost} {declare}",
+                    fatal=True,
+                )
 
     async def at_permissions(self, connection: Connection) -> None:
         """May we make and read our queues, bind them, and publish?"""
-        exchange = self._exchange
-        refused = await _refusal(connection, lambda channel: _use_queue(channel, exchange))
-        refused = refused or await _refusal(connection, lambda channel: _publish(channel, exchange))
-        refused = refused or await _refusal(connection, lambda channel: _publish(channel, ""))
+        refused = await _refusal(connection, partial(_publish, ""))
+        for name in self._exchanges:
+            refused = refused or await _refusal(connection, partial(_use_queue, name))
+            refused = refused or await _refusal(connection, partial(_publish, name))
         if refused is not None and refused.code == ACCESS_REFUSED:
             user, vhost = self._server.user, self._server.vhost
             self._say(
                 f"user {user!r} lacks rights in the virtual host {vhost!r}: {refused.text}",
-                _in_vhost(user, vhost, exchange),
+                _in_vhost(user, vhost, self._exchanges),
                 fatal=True,
             )
 
@@ -117,8 +121,8 @@ class _Look:
             self._say(f"no events, so {_NOTHING_SOON}: {error}", permit)
             return
         try:
-            refused = await _refusal(connection, lambda channel: channel.check_exchange(EXCHANGE))
-            refused = refused or await _refusal(connection, lambda channel: _use_queue(channel, EXCHANGE))
+            refused = await _refusal(connection, partial(_check_exchange, EXCHANGE))
+            refused = refused or await _refusal(connection, partial(_use_queue, EXCHANGE))
         finally:
             await connection.close()
         if refused is not None and refused.code == NOT_FOUND:
@@ -131,12 +135,25 @@ class _Look:
     async def at_management(self, management: Management) -> None:
         try:
             await management.queues(self._server.vhost)
-            await management.bindings(self._server.vhost, self._exchange)
+            for name in self._exchanges:
+                await self._at_kind(management, name)
         except ManagementError as error:
             line = "rabbitmq-plugins enable rabbitmq_management"
             if error.status in (401, 403):
                 line = f"rabbitmqctl set_user_tags {self._server.user} monitoring"
             self._say(f"no lists, so {_NOTHING_OLD}: {error}", line)
+
+    async def _at_kind(self, management: Management, name: str) -> None:
+        """Are topics what the exchange knows? AMQP does not tell."""
+        vhost = self._server.vhost
+        await management.bindings(vhost, name)
+        kind = await management.kind_of_exchange(vhost, name)
+        if kind not in ("topic", None):
+            self._say(
+                f"exchange {name!r} in {vhost!r} is of type {kind}: expected topic, for others give messages"
+                " to more, or fewer, than their topics say; name another one",
+                fatal=True,
+            )
 
 
 async def _refusal(connection: Connection, what: Callable[[Channel], Awaitable[Any]]) -> ChannelLost | None:
@@ -152,14 +169,18 @@ async def _refusal(connection: Connection, what: Callable[[Channel], Awaitable[A
     return None
 
 
-async def _use_queue(channel: Channel, exchange: str) -> None:
+async def _check_exchange(exchange: str, channel: Channel) -> None:
+    await channel.check_exchange(exchange)
+
+
+async def _use_queue(exchange: str, channel: Channel) -> None:
     name = f"{OURS}check.{secrets.token_hex(8)}"
     await channel.declare(name, exclusive=True)
     await channel.bind(name, exchange, name)
     await channel.consume(name, lambda message: None, acknowledged=False)
 
 
-async def _publish(channel: Channel, exchange: str) -> None:
+async def _publish(exchange: str, channel: Channel) -> None:
     """Returns if we may; the broker refuses the message itself in any case."""
     channel.publish(exchange, f"{OURS}check", b"", pika.BasicProperties(expiration="never"))
     error = await channel.ended

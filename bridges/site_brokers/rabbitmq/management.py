@@ -41,6 +41,10 @@ class _Binding(msgspec.Struct):
     routing_key: str
 
 
+class _Exchange(msgspec.Struct):
+    type: str
+
+
 class _Reader(msgspec.Struct):
     consumer_tag: str
 
@@ -107,6 +111,16 @@ class Management:
         path = f"/exchanges/{_quoted(vhost)}/{_quoted(exchange)}/bindings/source"
         answer = await self._get(path, list[_Binding])
         return [(each.destination, each.routing_key) for each in answer if each.destination_type == "queue"]
+
+    async def kind_of_exchange(self, vhost: str, name: str) -> str | None:
+        """Its type; None: there is no such exchange."""
+        try:
+            answer = await self._get(f"/exchanges/{_quoted(vhost)}/{_quoted(name)}", _Exchange)
+        except ManagementError as error:
+            if error.status == 404:
+                return None
+            raise
+        return str(answer.type)
 
     async def _get(self, path: str, kind: Any) -> Any:
         session = aiohttp.ClientSession(

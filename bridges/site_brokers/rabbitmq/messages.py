@@ -21,12 +21,13 @@ import pika
 from bridges.amqp.connection import Incoming
 from bridges.properties import from_amqp, to_amqp
 from bridges.site_brokers.base import unanswerable
+from bridges.site_brokers.rabbitmq.exchanges import Binding, Exchanges
 from bridges.site_brokers.rabbitmq.streams import OFFSET
 from sapwood.protocol.bundles import Message
 from sapwood.protocol.destinations import Destination, Kind, queue, topic
 from sapwood.protocol.errors import PatternError
 from treeconnector.edge import BrokerDelivery, Taken
-from treeconnector.patterns import MANY, ONE, topic_from_amqp, topic_to_amqp
+from treeconnector.patterns import MANY, ONE
 
 MARK: Final = "x-sapwood"
 TOPIC: Final = "sapwood-topic"
@@ -74,14 +75,15 @@ def taken_from_stream(
     return taken._replace(key=_digest(f"{name}\n{offset}", message.body), again=doubtful)
 
 
-def taken_from_topic(message: Incoming, reply: Spell) -> Taken | None:
-    """A message of the topic exchange; None if a node gave it. A key that is no topic makes a dead letter."""
+def taken_from_topic(message: Incoming, exchanges: Exchanges, reply: Spell) -> Taken | None:
+    """A message of a topic exchange; None if a node gave it. A key that is no topic makes a dead letter."""
     if is_ours(message.properties, message.exchange, message.key):
         return None
     try:
-        destination = topic(topic_from_amqp(message.key))
-    except PatternError:
+        destination = topic(exchanges.topic(message.exchange, message.key))
+    except PatternError as error:
         destination = Destination(Kind.TOPIC, message.key.replace("*", ONE).replace("#", MANY))
+        return _taken(destination, "", message, reply)._replace(odd=f"DESTINATION: {error}")
     return _taken(destination, "", message, reply)
 
 
@@ -115,12 +117,12 @@ def _digest(key: str, body: bytes) -> str:
     return blake2b(body, key=blake2b(key.encode(), digest_size=32).digest(), digest_size=16).hexdigest()
 
 
-def address_of(delivery: BrokerDelivery, exchange: str) -> tuple[str, str]:
+def address_of(delivery: BrokerDelivery, exchanges: Exchanges) -> Binding:
     """Exchange and routing key for a delivery. Raises `PatternError` if AMQP has no room for its topic."""
     destination = delivery.destination
     if destination.kind == Kind.TOPIC:
-        return exchange, topic_to_amqp(destination.name)
-    return "", destination.name
+        return exchanges.address(destination.name)
+    return Binding("", destination.name)
 
 
 def properties_of(delivery: BrokerDelivery, reply: Spell) -> pika.BasicProperties:

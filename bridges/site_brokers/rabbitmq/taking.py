@@ -1,7 +1,7 @@
 """Taking: what others want is consumed from the site's broker, and acknowledged once it is in our custody.
 
 A queue that is wanted is consumed where it is, below all priorities, so that an application that comes
-meanwhile is served first. Topics come through one durable queue of ours, bound to the topic exchange by each
+meanwhile is served first. Topics come through one durable queue of ours, bound to the topic exchanges by each
 filter that is wanted: so what is published while the node is away waits for it, up to a bound.
 
 Law: a queue is never made or changed for an application: it would not find it as it declares it. Those for
@@ -32,13 +32,13 @@ from bridges.site_brokers.base import NotTaken, in_parts
 from bridges.site_brokers.rabbitmq.bindings import TOPICS, Bindings
 from bridges.site_brokers.rabbitmq.consumers import OURS, REPLIES
 from bridges.site_brokers.rabbitmq.discovery import Prober
+from bridges.site_brokers.rabbitmq.exchanges import Binding, Exchanges
 from bridges.site_brokers.rabbitmq.messages import unreadable
 from bridges.site_brokers.rabbitmq.replies import ARGUMENTS, Replies
 from bridges.site_brokers.rabbitmq.streams import Streams, is_of_a_stream, offset_of
 from sapwood.protocol.destinations import Destination, Kind
 from sapwood.protocol.errors import PatternError
 from treeconnector.edge import Taken
-from treeconnector.patterns import to_amqp
 
 PRIORITY: Final = -10
 PREFETCH: Final = 500
@@ -113,7 +113,7 @@ class Taker:
         self,
         connection: Connection,
         prober: Prober,
-        exchange: str,
+        exchanges: Exchanges,
         directory: Path,
         take: Take,
         read_queue: Callable[[str], Read],
@@ -123,7 +123,8 @@ class Taker:
         self._connection = connection
         self._prober = prober
         self.streams = Streams(directory)
-        self._bindings = Bindings(connection, exchange, directory, self._not_bound)
+        self._exchanges = exchanges
+        self._bindings = Bindings(connection, exchanges.usual, directory, self._not_bound)
         self._take = take
         self._read_queue = read_queue
         self._read_topic = read_topic
@@ -131,7 +132,7 @@ class Taker:
         self._unread: frozenset[Destination] | None = None
         self._queues: frozenset[str] = frozenset()
         self._replies: frozenset[str] = frozenset()
-        self._keys: frozenset[str] = frozenset()
+        self._keys: frozenset[Binding] = frozenset()
         self._taps: dict[str, Tap] = {}
         self._changing: set[str] = set()
         self._absent: dict[str, float] = {}
@@ -154,14 +155,14 @@ class Taker:
 
     async def _look_at(self, wanted: frozenset[Destination]) -> None:
         queues: set[str] = set()
-        keys: set[str] = set()
+        keys: set[Binding] = set()
         async for part in in_parts(wanted):
             for each in part:
                 if each.kind == Kind.QUEUE:
                     queues.add(each.name)
                     continue
                 try:
-                    keys.add(to_amqp(each.name))
+                    keys.update(self._exchanges.bindings(each.name))
                 except PatternError as error:
                     self.not_taken.note(str(each), str(error))
         self._queues, self._keys = frozenset(queues), frozenset(keys)

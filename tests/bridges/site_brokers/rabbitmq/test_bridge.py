@@ -1,15 +1,21 @@
 """The bridge at a real RabbitMQ, with a desk that writes down: what is given, taken, refused."""
 
 import asyncio
+import json
 from collections.abc import Callable, Sequence
 
 import pika
 import pytest
+import pytest_asyncio
 from rabbitmq_server import RabbitServer
+from rabbitmq_site import At
 
-from bridges.site_brokers.base import SiteBrokerError, SiteBrokerRefused, Taken
+from bridges.site_brokers.base import BrokerDelivery, SiteBrokerError, SiteBrokerRefused, Taken
 from bridges.site_brokers.rabbitmq import replies
 from bridges.site_brokers.rabbitmq.taking import PREFETCH
+from config.model import SiteExchange
+from sapwood.protocol.bundles import Message, Properties
+from sapwood.protocol.destinations import topic
 
 
 class TestGiving:
@@ -298,6 +304,86 @@ class TestTopics:
             return b"again" in york.desk.payloads
 
         await york.desk.until(arrives)
+
+
+class TestSeveralExchanges:
+    """amq.topic has all topics but those below sales/, which are of an exchange of their own."""
+
+    @pytest_asyncio.fixture
+    async def york(self, place, applications) -> At:
+        applications.channel().exchange_declare("sales", "topic", durable=True)
+        return await place(exchanges=(SiteExchange(name="sales", prefix="sales/"),)).start()
+
+    async def test_the_readers_of_each_are_found_and_given_its_topics(self, york, applications) -> None:
+        before = applications.channel()
+        for name, exchange in (("till", "sales"), ("desk", "amq.topic")):
+            before.queue_declare(name, durable=True)
+            before.queue_bind(name, exchange, "tea.#")
+        await york.desk.until_consumers("topic:sales/tea/#", "topic:tea/#")
+        numbers = [york.deliver(f"topic:{name}", name.encode()) for name in ("sales/tea/1", "tea/2")]
+        await york.until_answered(*numbers)
+        assert [body for body, _ in applications.drain("till")] == [b"sales/tea/1"]
+        assert [body for body, _ in applications.drain("desk")] == [b"tea/2"]
+        before.queue_unbind("till", "sales", "tea.#")
+        await york.desk.until_consumers("topic:tea/#")
+
+    async def test_readers_that_were_there_before_the_node_are_found(self, york, applications) -> None:
+        channel = applications.channel()
+        channel.queue_declare("till", durable=True)
+        await york.stop()
+        channel.queue_bind("till", "sales", "tea.*")
+        await york.start()
+        assert york.desk.destinations == {"topic:sales/tea/+"}
+
+    async def test_each_is_taken_from_under_its_names_and_nothing_comes_back(
+        self, york, applications
+    ) -> None:
+        york.want("topic:#")
+        await until_bound(york, 2)
+        await york.until_answered(york.deliver("topic:sales/tea", b"from the tree"))
+        for exchange in ("sales", "amq.topic"):
+            applications.publish("tea", exchange.encode(), exchange)
+        await york.desk.until(lambda: len(york.desk.taken) == 2)
+        found = {(str(taken.destination), taken.message.payload) for taken in york.desk.taken}
+        assert found == {("topic:sales/tea", b"sales"), ("topic:tea", b"amq.topic")}
+
+    async def test_what_is_retained_is_given_under_the_key_of_its_exchange(self, york, applications) -> None:
+        channel = applications.channel()
+        channel.queue_declare("till", durable=True)
+        channel.queue_bind("till", "sales", "tea.#")
+        await york.desk.until_consumers("topic:sales/tea/#")
+        (consumer,) = york.desk.consumers
+        message = Message(b"12", Properties())
+        york.bridge.greet(consumer, [BrokerDelivery(0, topic("sales/tea/1"), message, True, True, False)])
+        await york.desk.until(lambda: channel.queue_declare("till", passive=True).method.message_count == 1)
+        ((body, properties),) = applications.drain("till")
+        assert (body, properties.headers["sapwood-topic"]) == (b"12", "tea.1")
+
+    async def test_an_exchange_that_is_no_longer_of_the_site_is_unbound(
+        self, york, place, applications, rabbitmq: RabbitServer, vhost: str
+    ) -> None:
+        york.want("topic:tea", "topic:sales/tea")
+        await until_bound(york, 2)
+        await york.stop()
+        alone = place()
+        alone.want("topic:tea")
+        await alone.start()
+        await york.desk.until(lambda: rabbitmq.api("GET", f"/exchanges/{vhost}/sales/bindings/source") == [])
+        (left,) = rabbitmq.api("GET", f"/exchanges/{vhost}/amq.topic/bindings/source")
+        assert left["routing_key"] == "tea"
+
+    async def test_what_an_older_version_bound_is_unbound(
+        self, york, rabbitmq: RabbitServer, vhost: str
+    ) -> None:
+        york.want("topic:tea", "topic:milk")
+        await until_bound(york, 2)
+        await york.stop()
+        file = york.setup.directory / "rabbitmq-topics.json"
+        file.write_text(json.dumps(["milk", "tea"]), encoding="utf-8")
+        york.want("topic:tea")
+        await york.start()
+        path = f"/exchanges/{vhost}/amq.topic/bindings/source"
+        await york.desk.until(lambda: [each["routing_key"] for each in rabbitmq.api("GET", path)] == ["tea"])
 
 
 async def until_bound(york, count: int) -> None:

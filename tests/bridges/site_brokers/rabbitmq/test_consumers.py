@@ -2,16 +2,22 @@
 
 import pytest
 
-from bridges.site_brokers.rabbitmq import consumers
+from bridges.site_brokers.rabbitmq import exchanges
 from bridges.site_brokers.rabbitmq.consumers import MOST_ASKED, Listed, QueueTable
+from bridges.site_brokers.rabbitmq.exchanges import Binding, Exchanges
 from treeconnector.patterns import from_amqp
 
 ALL = ("till", True, False)
+EXCHANGES = Exchanges("amq.topic", [("sales", "sales/")])
+
+
+def usual(key: str) -> Binding:
+    return Binding("amq.topic", key)
 
 
 @pytest.fixture
 def census() -> QueueTable:
-    return QueueTable("york", "shop", "amq.topic", limit=100)
+    return QueueTable("york", "shop", EXCHANGES, limit=100)
 
 
 def made(census: QueueTable, name: str, **headers: object) -> None:
@@ -100,16 +106,19 @@ def test_the_end_of_an_unknown_channel_puts_those_in_doubt_that_were_there_befor
 def test_what_a_queue_is_to_the_tree(
     census: QueueTable, queue: Listed, consumers: int, expected: list[str]
 ) -> None:
-    census.listed([queue], [(queue.name, "a.#")])
+    census.listed([queue], [(queue.name, usual("a.#"))])
     if queue.name in census.queues and not queue.private:
         census.counted(queue.name, consumers)
     assert told(census) == expected
 
 
 def test_a_list_ends_what_is_not_in_it(census: QueueTable) -> None:
-    census.listed([Listed(*ALL), Listed("gone", True, False)], [("till", "a"), ("till", "b"), ("gone", "c")])
+    census.listed(
+        [Listed(*ALL), Listed("gone", True, False)],
+        [("till", usual("a")), ("till", usual("b")), ("gone", usual("c"))],
+    )
     assert told(census) == ["topic:a", "topic:b", "topic:c"]
-    census.listed([Listed(*ALL)], [("till", "b")])
+    census.listed([Listed(*ALL)], [("till", usual("b"))])
     assert told(census) == ["topic:b"]
 
 
@@ -166,7 +175,7 @@ def test_it_shows_how_it_stands(census: QueueTable) -> None:
 
 def test_what_happens_while_a_list_is_made_counts_after_it(census: QueueTable) -> None:
     """The list was made before; or it would be a minute until the next one says so."""
-    census.listed([Listed("till", True, False), Listed("old", True, False)], [("till", "gone")])
+    census.listed([Listed("till", True, False), Listed("old", True, False)], [("till", usual("gone"))])
     census.listing()
     made(census, "new", durable=True)
     bound(census, "new", "news.#")
@@ -174,7 +183,10 @@ def test_what_happens_while_a_list_is_made_counts_after_it(census: QueueTable) -
     bound(census, "till", "fresh")
     bound(census, "till", "gone", "deleted")
     census.event("queue.deleted", {"vhost": "shop", "name": "old"})
-    census.listed([Listed("till", True, False), Listed("old", True, False)], [("till", "gone"), ("old", "a")])
+    census.listed(
+        [Listed("till", True, False), Listed("old", True, False)],
+        [("till", usual("gone")), ("old", usual("a"))],
+    )
     assert asked(census) == ["new", "till"]
     census.counted("new", 1)
     assert told(census) == ["queue:new", "topic:fresh", "topic:news/#"]
@@ -219,13 +231,13 @@ def test_of_very_many_who_wait_the_one_not_heard_of_for_longest_is_forgotten(cen
 
 def test_each_of_very_many_bindings_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A queue that is bound ten thousand times, one binding after the other, is not read anew for each."""
-    census, read = QueueTable("york", "shop", "amq.topic", limit=20_000), []
+    census, read = QueueTable("york", "shop", EXCHANGES, limit=20_000), []
 
     def counting(key: str) -> str:
         read.append(key)
         return from_amqp(key)
 
-    monkeypatch.setattr(consumers, "from_amqp", counting)
+    monkeypatch.setattr(exchanges, "from_amqp", counting)
     made(census, "till", durable=True)
     came = []
     for number in range(10_000):
@@ -248,3 +260,24 @@ def test_bindings_that_came_together_with_others_that_went(census: QueueTable) -
     came, went = census.changes()
     assert (came, [str(each.destination) for each in went]) == ([], ["topic:a/+"])
     assert told(census) == ["topic:b/#"]
+
+
+def test_a_binding_reads_the_topics_of_its_exchange(census: QueueTable) -> None:
+    made(census, "till", durable=True)
+    bound(census, "till", "prices.#")
+    bound(census, "till", "prices.#", source="sales")
+    assert told(census) == ["topic:prices/#", "topic:sales/prices/#"]
+    bound(census, "till", "prices.#", "deleted")
+    assert told(census) == ["topic:sales/prices/#"]
+    census.listed([Listed(*ALL)], [("till", Binding("sales", "*")), ("till", usual("a"))])
+    assert told(census) == ["topic:a", "topic:sales/+"]
+
+
+def test_a_binding_without_a_spelling_takes_no_other_with_it(census: QueueTable) -> None:
+    made(census, "till", durable=True)
+    bound(census, "till", "sales.prices")
+    for key in ("a", "b", "c"):
+        bound(census, "till", key)
+    assert (told(census), census.odd) == (["topic:a", "topic:b", "topic:c"], {"till"})
+    bound(census, "till", "sales.prices", "deleted")
+    assert (told(census), census.odd) == (["topic:a", "topic:b", "topic:c"], set())

@@ -14,6 +14,7 @@ from rabbitmq_site import drop
 from bridges.site_brokers.base import SiteBrokerError
 from bridges.site_brokers.rabbitmq.consumers import QueueTable
 from bridges.site_brokers.rabbitmq.discovery import AGAIN_AFTER, EventDiscovery
+from bridges.site_brokers.rabbitmq.exchanges import Exchanges
 
 
 async def test_a_consumer_comes_and_goes(york, applications) -> None:
@@ -270,7 +271,7 @@ async def test_a_bridge_that_hears_no_more_events_begins_anew(york, rabbitmq: Ra
 
 
 def test_a_flood_of_events_is_bounded_in_memory() -> None:
-    census = QueueTable("york", "v", "amq.topic", 100)
+    census = QueueTable("york", "v", Exchanges("amq.topic"), 100)
     for number in range(10_000):
         at = {"vhost": "v", "queue": f"q{number}", "channel": f"<{number}>", "name": f"q{number}"}
         census.event("queue.created", at)
@@ -300,7 +301,7 @@ class SlowProber:
 def slow_discovery(
     prober: SlowProber, ours: Callable[[str], int | None]
 ) -> tuple[EventDiscovery, QueueTable]:
-    census = QueueTable("york", "shop", "amq.topic", 100)
+    census = QueueTable("york", "shop", Exchanges("amq.topic"), 100)
     census.event("queue.created", {"vhost": "shop", "name": "till", "durable": True})
     ignore: Callable[..., None] = lambda *told: None  # noqa: E731
     return EventDiscovery(census, prober, None, ours, ignore, ignore, ignore), census  # type: ignore[arg-type]

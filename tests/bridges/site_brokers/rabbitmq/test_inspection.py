@@ -7,6 +7,7 @@ import pytest
 from rabbitmq_server import RabbitServer
 
 from bridges.site_brokers.base import SiteBrokerError
+from config.model import SiteExchange
 
 
 def run(server: RabbitServer, line: str) -> None:
@@ -93,6 +94,28 @@ async def test_an_exchange_that_is_not_there_is_fatal(place, vhost: str) -> None
     found = (await place(exchange="chain").bridge.inspect())[0]
     assert found.fatal
     assert found.lines == (f"rabbitmqadmin -V {vhost} declare exchange name=chain type=topic durable=true",)
+
+
+async def test_each_exchange_is_there_lets_us_write_and_knows_topics(
+    place, applications, rabbitmq, vhost: str
+) -> None:
+    exchanges = tuple(SiteExchange(name=name, prefix=f"{name}/") for name in ("sales", "stock"))
+    user = f"half-{vhost}"
+    rabbitmq.add_user(user, "monitoring")
+    rabbitmq.permit("/", user)
+    rabbitmq.permit(vhost, user, write=r"^(sapwood\..*|amq\.default|amq\.topic|sales)$")
+    at = place(user=user, password=user, exchanges=exchanges)
+    applications.channel().exchange_declare("sales", "topic", durable=True)
+    missing, *_ = await at.bridge.inspect()
+    assert "no exchange 'stock'" in missing.text
+    applications.channel().exchange_declare("stock", "direct", durable=True)
+    refused, kind = await at.bridge.inspect()
+    assert "access to exchange 'stock'" in refused.text
+    assert r"'^(sapwood\..*|amq\.default|amq\.topic|sales|stock)$'" in refused.lines[0]
+    assert "'stock' in" in kind.text
+    assert "of type direct: expected topic" in kind.text
+    assert refused.fatal
+    assert kind.fatal
 
 
 async def test_missing_plugins_are_named_with_the_lines_that_enable_them(

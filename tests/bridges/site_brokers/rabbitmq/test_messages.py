@@ -5,6 +5,7 @@ import pytest
 
 from bridges.amqp.connection import Incoming
 from bridges.site_brokers.base import BrokerDelivery
+from bridges.site_brokers.rabbitmq.exchanges import Exchanges
 from bridges.site_brokers.rabbitmq.messages import (
     MARK,
     address_of,
@@ -19,6 +20,8 @@ from sapwood.protocol.bundles import Message, Properties
 from sapwood.protocol.destinations import parse
 from sapwood.protocol.errors import PatternError
 from treeconnector.patterns import check_topic
+
+USUAL = Exchanges("amq.topic")
 
 
 def incoming(
@@ -54,7 +57,7 @@ def test_other_marks_are_none(headers: dict[str, object] | None) -> None:
 
 
 def test_a_topic_is_read_in_our_spelling() -> None:
-    taken = taken_from_topic(incoming("sales.1/2.york"), same)
+    taken = taken_from_topic(incoming("sales.1/2.york"), USUAL, same)
     assert taken is not None
     assert str(taken.destination) == "topic:sales/1%2F2/york"
 
@@ -62,16 +65,26 @@ def test_a_topic_is_read_in_our_spelling() -> None:
 @pytest.mark.parametrize("key", ["a.*", "#", "a.#.b", "", "a.\0"])
 def test_a_key_that_is_no_topic_becomes_no_topic(key: str) -> None:
     """So the node makes a dead letter of it, and says why."""
-    taken = taken_from_topic(incoming(key), same)
+    taken = taken_from_topic(incoming(key), USUAL, same)
     assert taken is not None
     with pytest.raises(PatternError):
         check_topic(taken.destination.name)
 
 
+def test_a_message_of_an_exchange_has_a_topic_of_it_and_none_of_another() -> None:
+    exchanges = Exchanges("amq.topic", [("sales", "sales/")])
+    taken = taken_from_topic(incoming("tea", "sales"), exchanges, same)
+    assert taken is not None
+    assert (str(taken.destination), taken.odd) == ("topic:sales/tea", "")
+    taken = taken_from_topic(incoming("sales.tea"), exchanges, same)
+    assert taken is not None
+    assert taken.odd.startswith("DESTINATION: topics below 'sales/' are of exchange 'sales'")
+
+
 def test_what_we_gave_does_not_come_back_but_what_was_sent_on_does() -> None:
     headers = {MARK: mark("york", 1, "amq.topic", "a"), "b": 2}
-    assert taken_from_topic(incoming("a", headers=headers), same) is None
-    taken = taken_from_topic(incoming("b", headers=headers), same)
+    assert taken_from_topic(incoming("a", headers=headers), USUAL, same) is None
+    taken = taken_from_topic(incoming("b", headers=headers), USUAL, same)
     assert taken is not None
     assert taken.message.properties.headers == {"b": 2}
 
@@ -86,10 +99,10 @@ def test_only_a_message_id_makes_a_repetition_known() -> None:
 
 
 def test_where_a_delivery_goes() -> None:
-    assert address_of(delivery("queue:till"), "chain") == ("", "till")
-    assert address_of(delivery("topic:a/b%2Fc/d"), "chain") == ("chain", "a.b/c.d")
+    assert address_of(delivery("queue:till"), Exchanges("chain")) == ("", "till")
+    assert address_of(delivery("topic:a/b%2Fc/d"), Exchanges("chain")) == ("chain", "a.b/c.d")
     with pytest.raises(PatternError):
-        address_of(delivery("topic:" + "x" * 300), "chain")
+        address_of(delivery("topic:" + "x" * 300), Exchanges("chain"))
 
 
 def test_properties_cross_as_they_are() -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from bridges.site_brokers.rabbitmq import taking
 from bridges.site_brokers.rabbitmq.bindings import TOPICS
+from bridges.site_brokers.rabbitmq.exchanges import Exchanges
 from bridges.site_brokers.rabbitmq.publishing import WINDOW, WINDOW_BYTES, Outgoing, Publisher
 from bridges.site_brokers.rabbitmq.taking import Taker
 
@@ -37,7 +38,7 @@ class Channels:
     async def prefetch(self, count: int) -> None:
         """Granted."""
 
-    async def consume(self, name: str, came: Any, priority: int) -> str:
+    async def consume(self, name: str, came: Any, priority: int, **_: Any) -> str:
         return name
 
     async def count(self, name: str) -> tuple[int, bool]:
@@ -55,7 +56,7 @@ async def test_of_very_many_queues_so_many_are_taken_from_and_the_others_are_sho
     taker = Taker(
         cast("Any", broker),
         cast("Any", broker),
-        "amq.topic",
+        Exchanges("amq.topic"),
         tmp_path,
         *[cast("Any", lambda *given: True)] * 4,
     )
@@ -77,7 +78,7 @@ class Absent(Channels):
         self.on_count(name)
         return None, False
 
-    async def consume(self, name: str, came: Any, priority: int) -> str:
+    async def consume(self, name: str, came: Any, priority: int, **_: Any) -> str:
         self.steps.append(name)
         return name
 
@@ -85,7 +86,9 @@ class Absent(Channels):
 async def test_a_reply_waits_for_no_queue_that_is_not_there(tmp_path: Path) -> None:
     """Nor is one looked for again and again, unless it is made, while we were asking for it as well."""
     broker, queues, reply = Absent(), frozenset({"a", "b", "c"}), "sapwood.reply.x@york"
-    taker = Taker(cast("Any", broker), cast("Any", broker), "amq.topic", tmp_path, *[cast("Any", print)] * 4)
+    taker = Taker(
+        cast("Any", broker), cast("Any", broker), Exchanges("amq.topic"), tmp_path, *[cast("Any", print)] * 4
+    )
     taker._queues = queues
 
     def asked(name: str) -> None:
@@ -107,7 +110,7 @@ async def test_the_queue_of_topics_has_its_place_however_many_there_are(
     monkeypatch.setattr(taking, "MOST_QUEUES", 3)
     broker = Channels()
     given = [cast("Any", lambda *given: True)] * 4
-    taker = Taker(cast("Any", broker), cast("Any", broker), "amq.topic", tmp_path, *given)
+    taker = Taker(cast("Any", broker), cast("Any", broker), Exchanges("amq.topic"), tmp_path, *given)
     assert await taker._enter(frozenset({*(f"a{number}" for number in range(20)), TOPICS}))
     assert list(taker._taps) == [TOPICS, "a0", "a1", "a10"]
 
@@ -142,7 +145,7 @@ class CountedTaps(dict[str, Any]):
 async def test_what_is_wanted_costs_as_much_as_there_is_of_it(tmp_path: Path) -> None:
     broker = Channels()
     given = [cast("Any", lambda *given: True)] * 4
-    taker = Taker(cast("Any", broker), cast("Any", broker), "amq.topic", tmp_path, *given)
+    taker = Taker(cast("Any", broker), cast("Any", broker), Exchanges("amq.topic"), tmp_path, *given)
     taker._taps = taps = CountedTaps()
     assert not await taker._enter(frozenset(f"q{number}" for number in range(500)))
     assert not await taker._enter(frozenset(f"q{number}" for number in range(1000)))
@@ -157,7 +160,7 @@ async def test_queues_for_answers_are_made_where_they_are_not_there_yet_and_take
     monkeypatch.setattr(taking, "MOST_QUEUES", 3)
     broker = Channels()
     given = [cast("Any", lambda *given: True)] * 4
-    taker = Taker(cast("Any", broker), cast("Any", broker), "amq.topic", tmp_path, *given)
+    taker = Taker(cast("Any", broker), cast("Any", broker), Exchanges("amq.topic"), tmp_path, *given)
     answers = {f"sapwood.reply.{number}@leeds" for number in range(5)}
     assert not await taker._enter(frozenset(answers | {"q0", "q1"}))
     assert set(broker.declared) == answers

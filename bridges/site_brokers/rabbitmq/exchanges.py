@@ -1,0 +1,77 @@
+"""The topic exchanges of a site, and the part of the tree's topics that each has. Pure.
+
+One exchange has all topics but those below the prefixes of the others. So each topic is of one exchange, a
+message is given once, and applications that use one key in two exchanges do not hear each other.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from sapwood.protocol.errors import PatternError
+from treeconnector.patterns import MANY, from_amqp, intersection, to_amqp, to_mqtt, topic_from_amqp
+
+
+class Binding(NamedTuple):
+    """A binding of a queue to an exchange, or where a message goes."""
+
+    exchange: str
+    key: str
+
+
+class Exchanges:
+    """Those of one site. `usual`: of all other topics; `others`: names with prefixes that are disjoint."""
+
+    def __init__(self, usual: str, others: Iterable[tuple[str, str]] = ()) -> None:
+        self.usual = usual
+        self._others = dict(others)
+
+    def __repr__(self) -> str:
+        return f"<Exchanges {', '.join(self)}>"
+
+    def __iter__(self) -> Iterator[str]:
+        """Their names, the usual one first."""
+        yield self.usual
+        yield from self._others
+
+    def __contains__(self, name: object) -> bool:
+        return name == self.usual or name in self._others
+
+    def pattern(self, binding: Binding) -> str:
+        """The topics of the tree that a binding reads. Raises `PatternError` where there are none."""
+        return self._in_tree(binding.exchange, from_amqp(binding.key))
+
+    def topic(self, exchange: str, key: str) -> str:
+        """The topic of a message. Raises `PatternError` if it has none."""
+        return self._in_tree(exchange, topic_from_amqp(key))
+
+    def address(self, topic: str) -> Binding:
+        """Where a message of a topic goes. Raises `PatternError` if AMQP has no room for it."""
+        name, prefix = self._of(topic)
+        return Binding(name, to_amqp(topic[len(prefix) :]))
+
+    def bindings(self, pattern: str) -> list[Binding]:
+        """The bindings that bring what matches a pattern. Raises `PatternError` if AMQP has no room."""
+        name, prefix = self._of(pattern)
+        if prefix:
+            return [Binding(name, to_amqp(pattern[len(prefix) :]))]
+        found = [Binding(name, to_amqp(pattern))]
+        for name, prefix in self._others.items():
+            both = intersection(to_mqtt(pattern), prefix + MANY)
+            if both is not None and both.startswith(prefix):
+                found.append(Binding(name, to_amqp(both[len(prefix) :])))
+        return found
+
+    def _of(self, name: str) -> tuple[str, str]:
+        """The exchange of a topic, or of all topics of a pattern, and its prefix."""
+        for exchange, prefix in self._others.items():
+            if name.startswith(prefix) and len(name) > len(prefix):
+                return exchange, prefix
+        return self.usual, ""
+
+    def _in_tree(self, exchange: str, name: str) -> str:
+        if exchange in self._others:
+            return self._others[exchange] + name
+        owner, prefix = self._of(name)
+        if prefix:
+            raise PatternError(f"topics below {prefix!r} are of exchange {owner!r}, not of {exchange!r}")
+        return name
