@@ -26,6 +26,7 @@
 | `model` | the one model of a site's file |
 | `operators` | who looks at a node and administrates it, by a token and with a role |
 | `permit_rules` | children and their permits that cannot be |
+| `site_broker_rules` | combinations in the section of the site's broker that cannot be |
 | `reference` | the commented reference files: every setting with its default, meaning and unit |
 | `rules` | combinations that cannot be, each value being right by itself |
 | `schema` | the published schemas of a site's file, generated from the model |
