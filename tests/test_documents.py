@@ -1,5 +1,6 @@
 """What the documents say is so: links lead somewhere, commands and their options are there, files load."""
 
+import json
 import re
 import shlex
 from collections.abc import Iterator
@@ -85,6 +86,24 @@ def test_files_that_are_shown_are_read(document: Path) -> None:
             yaml.read(block)
         if kind == "xml" and block.startswith("<broker"):
             xml.read(block)
+
+
+def yes_or_no(schema: Any) -> Iterator[str]:
+    """The settings of a site's file that are true or false."""
+    for name, value in schema.items() if isinstance(schema, dict) else ():
+        if isinstance(value, dict) and value.get("type") == "boolean":
+            yield name
+        yield from yes_or_no(value)
+
+
+def test_true_and_false_are_written_as_a_file_has_them() -> None:
+    schema = json.loads((ROOT / "config/schema/sapwood.schema.json").read_text("utf-8"))
+    names = "|".join(sorted(set(yes_or_no(schema))))
+    wrong = re.compile(rf"\b(?:{names}): (?:yes|no|on|off)\b")
+    assert wrong.search("listener: {discoverable: yes}")
+    sources = (path for house in ("broker", "bridges", "config") for path in (ROOT / house).rglob("*.py"))
+    for path in (*DOCUMENTS, *sources):
+        assert wrong.findall(path.read_text("utf-8")) == [], path
 
 
 def test_files_of_the_examples_load() -> None:

@@ -79,7 +79,7 @@ async def ask_lan(
     found = asker.in_turn()
     if not found:
         why = "; ".join(asker.notes.all()) or "nobody answers"
-        raise NotThere(f"{SERVICE}.local, asked by multicast: {why} (a parent says discoverable: yes)")
+        raise NotThere(f"{SERVICE}.local, asked by multicast: {why} (a parent says discoverable: true)")
     return LookupResult(found, LONGEST_TTL, asker.notes.all())
 
 
