@@ -303,6 +303,7 @@ class MqttConnection(asyncio.Protocol):
 
     def _subscribe(self, packet: Subscribe) -> None:
         self._subscribing = Subscribing(self._reading, packet)
+        self._reading.hold_back()
         self._subscribe_on()
 
     def _subscribe_on(self) -> None:
@@ -314,7 +315,7 @@ class MqttConnection(asyncio.Protocol):
         if not self.is_5:
             codes = [min(each, REFUSED) for each in codes]
         said = packets.suback(packet.packet_id, codes, NONE if self.is_5 else None)
-        self._reading.write_committed(said)
+        self._reading.answer_subscribe(said)
 
     def _disconnected(self, packet: Disconnect) -> None:
         self._connecting.disconnected(packet.expires_in)

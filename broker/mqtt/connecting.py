@@ -18,7 +18,7 @@ from broker.mqtt.fields import PacketError
 from broker.mqtt.packets import LEVEL_5, Connect
 from broker.mqtt.ports import Clients, Speaker
 from broker.mqtt.properties import Name, Properties
-from broker.mqtt.publishing import Publishing
+from broker.mqtt.publishing import MOST_RECEIVED, Publishing
 from broker.mqtt.reasons import Reason, in_connack, of_error
 from sapwood.protocol.errors import SapwoodError
 from sapwood.protocol.session_frames import VERSION, Login
@@ -188,6 +188,7 @@ class Connecting:
         said: dict[Name, object] = {
             Name.MAXIMUM_PACKET_SIZE: self._port.max_packet,
             Name.TOPIC_ALIAS_MAXIMUM: MOST_ALIASES,
+            Name.RECEIVE_MAXIMUM: MOST_RECEIVED,
         }
         retention = int(self._client.core.settings.subscription_retention)
         if self.wishes.expires_in > retention:

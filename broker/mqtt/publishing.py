@@ -30,6 +30,8 @@ from sapwood.protocol.errors import SapwoodError
 from sapwood.protocol.session_frames import Reject, Send
 
 _MAX_UNCONFIRMED: Final = 4 * 1024 * 1024
+MOST_RECEIVED: Final = 8192
+"""The Receive Maximum of MQTT 5, held for QoS 2. Of QoS 1 no more is read while much is on its way."""
 _LONGEST_NAME: Final = 1024
 _LONGEST_REASON: Final = 300
 _NEVER: Final = (TooLarge.code, BadRequest.code)
@@ -87,6 +89,9 @@ class Publishing:
                 self.flush()
                 self._answer([_Acknowledgement(2, publish.packet_id)])
                 return
+            if self._client.is_5 and len(self.received) >= MOST_RECEIVED:
+                why = f"more than {MOST_RECEIVED} messages of QoS 2 are not released"
+                raise PacketError(why, Reason.TOO_MANY_MESSAGES)
             try:
                 self.received.add(publish.packet_id)
             except Busy as error:

@@ -44,6 +44,7 @@ _CREDIT: Final = 100
 _MAX_NAME: Final = 255
 _SHARE: Final = "$share/"
 _NEVER: Final = 0x20
+_MOST_BEFORE_SUBACK: Final = 1024 * 1024
 
 
 class _Reading(NamedTuple):
@@ -80,6 +81,7 @@ class MqttReading:
         self._count = 0
         self._ids = GivenIds()
         self._held = 0
+        self._early: list[bytes] | None = None
         self._acks: list[int] = []
         self._refusals: list[RefuseDelivery] = []
 
@@ -273,10 +275,26 @@ class MqttReading:
                 self._acks.append(transfer)  # it is dealt with as soon as it is written
             parts.append(packet)
         said = b"".join(parts)
-        if on_disk and not self._held:
+        if self._early is not None:
+            self._early.append(said)
+            if sum(map(len, self._early)) > _MOST_BEFORE_SUBACK:
+                self.write_committed(self._held_back())
+        elif on_disk and not self._held:
             self._client.write(said)
         else:
             self.write_committed(said)
+
+    def hold_back(self) -> None:
+        """Give nothing before the SUBACK that comes: a client may take the answer for what comes first."""
+        self._early = []
+
+    def _held_back(self) -> bytes:
+        early, self._early = self._early or [], None
+        return b"".join(early)
+
+    def answer_subscribe(self, suback: bytes) -> None:
+        """Once the subscriptions are on disk; what they gave meanwhile comes behind it."""
+        self.write_committed(suback + self._held_back())
 
     def write_committed(self, said: bytes) -> None:
         """Write this once it is on disk, and before all that is given from now on."""

@@ -10,8 +10,10 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from mqtt_wire import (
     CONNACK,
+    PINGRESP,
     PUBACK,
     PUBCOMP,
+    PUBLISH,
     PUBREC,
     PUBREL,
     UNSUBACK,
@@ -103,6 +105,24 @@ def test_mqtt311_3_3_1_3_an_empty_payload_clears_and_is_given_to_who_listens(doo
         assert wire.given()[:4] == (topic, b"", 0, False)
         late.subscribe((topic, 1))
         late.silent()
+
+
+def test_mqtt311_3_8_4_the_answer_to_a_subscription_comes_before_its_retained_messages(
+    door: DoorNode,
+) -> None:
+    """The specification lets them come first; clients that wait for the answer alone would miss them."""
+    topic = fresh("prices")
+    with connected(door) as wire, connected(door) as late:
+        for number in range(20):
+            wire.publish(f"{topic}/{number}", b"46", retain=True)
+        wire.silent()
+        assert late.subscribe((f"{topic}/+", 0), (f"{topic}/#", 1)) == b"\x00\x01"
+        assert {late.given()[0] for _ in range(20)} == {f"{topic}/{number}" for number in range(20)}
+        late.say(packet(12))
+        while (found := late.hear()) is not None and found.kind == PUBLISH:
+            assert found.flags & 1
+        assert found is not None
+        assert found.kind == PINGRESP
 
 
 def test_mqtt311_3_8_4_to_subscribe_again_brings_the_retained_messages_again_and_loses_nothing(

@@ -201,6 +201,25 @@ def test_mqtt5_3_1_2_11_3_no_more_messages_are_under_way_than_the_client_takes(d
 # --- 3.1.2.11.4 Maximum Packet Size
 
 
+def test_mqtt5_3_2_2_3_3_a_client_that_releases_none_of_its_messages_is_sent_away(door: DoorNode) -> None:
+    """With the reason, once more are under way than the node said that it takes."""
+    topic = fresh("t")
+    with Wire5(door.port) as wire:
+        most = wire.connect(fresh("till"))[2][0x21]
+        for number in range(1, most + 1):
+            wire.publish(topic, b"x", 2, number)
+        for number in range(1, most + 1):
+            assert wire.confirmed(PUBREC) == (number, 0)
+        wire.say(packet(PUBREL, (1).to_bytes(2), 2))
+        assert wire.confirmed(PUBCOMP) == (1, 0)
+        wire.publish(topic, b"x", 2, 1)
+        assert wire.confirmed(PUBREC) == (1, 0)
+        wire.publish(topic, b"again", 2, 2)
+        assert wire.confirmed(PUBREC) == (2, 0)
+        wire.publish(topic, b"x", 2, most + 1)
+        assert wire.told() == 0x93
+
+
 def test_mqtt5_3_1_2_11_4_a_packet_that_the_client_does_not_take_is_a_dead_letter(door: DoorNode) -> None:
     topic = fresh("t")
     with connected(door, said=b"\x27\x00\x00\x00\x40") as wire, connected(door) as office:
