@@ -10,13 +10,14 @@ from typing import Any
 
 from harness import Network, receiving
 
-from broker.core.settings import CoreSettings
 from simulation.advisory_log import COLUMNS, Row
 from simulation.deployment import Deployment
 from simulation.lines import LineSettings
 from simulation.world import World, WorldSettings, populate
 
 COMPARED = [name for name in COLUMNS if name not in ("at", "tree", "series", "seq")]
+LINGERED = 15.0
+"""Seconds after a step, by which a consumer that has gone has lingered, and everybody has been told."""
 Story = Sequence[tuple[str, str, str]]
 Rows = Counter[tuple[Any, ...]]
 
@@ -33,7 +34,7 @@ def comparable(rows: Iterable[Any]) -> Rows:
 def simulated(tree: Deployment, story: Story) -> list[Rows]:
     """All rows so far, after each step."""
     rows: list[Row] = []
-    world = World(WorldSettings(core=CoreSettings(linger=0.0)), 1, rows.append)
+    world = World(WorldSettings(), 1, rows.append)
     populate(world, tree, lambda role: LineSettings())
     for machine in world.machines.values():
         world.boot(machine)
@@ -43,7 +44,7 @@ def simulated(tree: Deployment, story: Story) -> list[Rows]:
     for op, name, destination in story:
         world.interest(world[name], op, destination)
         world.stir(world[name])
-        world.run(world.now + 5)
+        world.run(world.now + LINGERED)
         found.append(comparable(rows))
     return found
 

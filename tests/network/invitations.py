@@ -21,7 +21,7 @@ from broker.cli.tls import Tls
 from sapwood.client import Client, connect
 
 GENEROUS = 90.0
-QUICK = "  advisories: {linger: 0s}\n  link: {backoff_initial: 50ms, backoff_max: 500ms}\n"
+QUICK = "  link: {backoff_initial: 50ms, backoff_max: 500ms}\n"
 
 
 class Host:

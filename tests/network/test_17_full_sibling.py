@@ -11,7 +11,7 @@ from quick import QUICK_SITE, Record, recording
 
 from broker.cli.demo.processes import Status
 from broker.node import Node
-from config.model import Advisories, AdvisoryLog, Link, Listener, Site, TreeConnector
+from config.model import AdvisoryLog, Link, Listener, Site, TreeConnector
 from sapwood.client import connect
 
 SIBLINGS = 99
@@ -33,7 +33,6 @@ def _site(folder: Path, name: str, parent: str) -> Site:
         data=folder / name,
         listener=Listener(port=0),
         tree_connectors=(TreeConnector(nodetype="leaf", uri=parent),),
-        advisories=Advisories(linger=0.0),
         link=Link(backoff_initial=0.05, backoff_max=0.2),
         advisory_log=AdvisoryLog(enabled=False),
     )
