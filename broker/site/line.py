@@ -161,8 +161,7 @@ class SiteLine:
             if here:
                 self._bridge.deliver(here)
         except Exception as mistake:
-            if not self.mistake.done():
-                self.mistake.set_result(mistake)
+            self._end_for(mistake)
 
     # --- from the broker
 
@@ -186,5 +185,16 @@ class SiteLine:
                 asyncio.get_running_loop().call_later(_LOOK_AGAIN, self._let_in)
                 break
             self._held.popleft()
-            self._host.core.switch.when_committed(held.done)
+            self._host.core.switch.when_committed(partial(self._settle, held.done))
         self._host.wake()
+
+    def _settle(self, done: Callable[[], None]) -> None:
+        """The bridge hears that a batch is on disk. Its mistake ends the bridge, and not the commit."""
+        try:
+            done()
+        except Exception as mistake:
+            self._end_for(mistake)
+
+    def _end_for(self, mistake: Exception) -> None:
+        if not self.mistake.done():
+            self.mistake.set_result(mistake)

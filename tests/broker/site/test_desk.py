@@ -1,6 +1,7 @@
 """The desk of a real node, with a bridge of the test's own."""
 
 import asyncio
+import errno
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
@@ -130,6 +131,18 @@ async def test_a_mistake_of_a_bridge_ends_its_connection_and_loses_nothing(visit
         await until(lambda: len(bridge.given) == 1)
         assert bridge.visits == 2
         assert bridge.given[0].again
+
+
+async def test_a_mistake_over_what_is_on_disk_ends_the_connection_and_not_the_node(visit: Visit) -> None:
+    def fail() -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    async with visit("queue:orders") as (_, bridge):
+        bridge.desk.take([Taken(parse("queue:orders"), Message(b"order"))], fail)
+        await until(lambda: len(bridge.given) == 1 and bridge.visits == 2)
+        done: list[str] = []
+        bridge.desk.take([Taken(parse("queue:orders"), Message(b"next"))], lambda: done.append("done"))
+        await until(lambda: bool(done))
 
 
 async def test_the_topic_of_an_answer_is_renamed_as_its_messages_are(visit: Visit) -> None:
