@@ -131,7 +131,7 @@ class Management:
             async with session, session.get(f"{self.uri}/api{path}", ssl=self._tls or True) as answer:
                 if answer.status != 200:
                     raise ManagementError(self._refusal(answer.status), answer.status)
-                body = await answer.content.read(_MAX_ANSWER + 1)
+                body = bytearray()
                 while not answer.content.at_eof() and len(body) <= _MAX_ANSWER:
                     body += await answer.content.read(_MAX_ANSWER)
         except (TimeoutError, aiohttp.ClientError, OSError) as error:
@@ -140,7 +140,7 @@ class Management:
             ) from None
         return self._read(body, kind)
 
-    def _read(self, body: bytes, kind: Any) -> Any:
+    def _read(self, body: bytearray, kind: Any) -> Any:
         if len(body) > _MAX_ANSWER:
             raise ManagementError(f"{self.uri} answers with more than {_MAX_ANSWER} bytes")
         try:

@@ -5,17 +5,28 @@ A stream is taken from where it was left, and at first from what is published fr
 Law: an offset is written down once the message there is in our custody, before it is acknowledged. A node
 that dies between the two takes messages again: those that may be are `doubtful`, and known by their offsets.
 
+Law: a lost line costs an older offset, never the stream. So offsets are added to the end of the file, one
+line of JSON each, of which the last of a name counts; a machine that loses its power loses the latest lines,
+and a disk that takes none ends the visit. A file that has grown is written anew, and is on disk before it
+takes the place of the one before.
+
 Wrinkle: nothing in AMQP tells that a queue is a stream, but a stream refuses consumers with a priority.
 """
 
 import json
+import os
 from pathlib import Path
 from typing import Any, Final
 
 from bridges.amqp.connection import Incoming
 from bridges.amqp.errors import PRECONDITION_FAILED, ChannelLost
+from bridges.site_brokers.base import SiteBrokerError
 
 OFFSET: Final = "x-stream-offset"
+MOST: Final = 10_000
+"""Streams whose offsets are known; of more the one that was taken from longest ago begins anew."""
+GROWN: Final = 1024 * 1024
+"""Bytes of the file from which on it is written anew."""
 _FILE: Final = "rabbitmq-streams.json"
 _KIND: Final = "rabbit_stream_queue"
 
@@ -32,12 +43,13 @@ def offset_of(message: Incoming) -> int | None:
 
 
 class Streams:
-    """Those that one connection takes from."""
+    """Those that one connection takes from. What writes raises `SiteBrokerError`."""
 
     def __init__(self, directory: Path) -> None:
         self._file = directory / _FILE
         self._taken: dict[str, int] = _load(self._file)
         self._begun: dict[str, int] = {}
+        self._size = GROWN  # it is written anew first: its last line may have no end
 
     def __repr__(self) -> str:
         return f"<Streams {len(self._begun)}>"
@@ -58,26 +70,61 @@ class Streams:
 
     def taken(self, name: str, offset: int) -> None:
         """All up to this one is in our custody."""
+        self._taken.pop(name, None)
         self._taken[name] = offset
-        self._save()
+        if len(self._taken) > MOST:
+            del self._taken[next(iter(self._taken))]
+        self._write({name: offset})
 
     def forget(self, name: str) -> None:
         """The queue is no more; another one of that name begins anew."""
         self._begun.pop(name, None)
         if self._taken.pop(name, None) is not None:
-            self._save()
+            self._write({name: None})
 
-    def _save(self) -> None:
+    def _write(self, change: dict[str, int | None]) -> None:
+        line = _line(change)
+        try:
+            if self._size + len(line) > GROWN:
+                self._write_all()
+            else:
+                with self._file.open("ab", buffering=0) as output:
+                    output.write(line)
+                self._size += len(line)
+        except OSError as error:
+            self._size = GROWN  # half a line may be there
+            raise SiteBrokerError(f"{self._file} cannot be written: {error.strerror or error}") from None
+
+    def _write_all(self) -> None:
+        lines = b"".join(_line({name: offset}) for name, offset in self._taken.items())
         fresh = self._file.with_suffix(".new")
-        fresh.write_text(json.dumps(self._taken), encoding="utf-8")
+        self._file.parent.mkdir(parents=True, exist_ok=True)
+        with fresh.open("wb") as output:
+            output.write(lines)
+            output.flush()
+            os.fsync(output.fileno())
         fresh.replace(self._file)
+        self._size = min(len(lines), GROWN // 2)
+
+
+def _line(change: dict[str, int | None]) -> bytes:
+    return json.dumps(change).encode() + b"\n"
 
 
 def _load(file: Path) -> dict[str, int]:
+    """Those of its lines that can be read; an older node wrote one line with all."""
+    taken: dict[str, int] = {}
     try:
-        found = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    if not isinstance(found, dict):
-        return {}
-    return {name: offset for name, offset in found.items() if isinstance(offset, int)}
+        lines = file.read_bytes().splitlines()
+    except OSError:
+        return taken
+    for line in lines:
+        try:
+            found = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        for name, offset in found.items() if isinstance(found, dict) else ():
+            taken.pop(name, None)
+            if isinstance(offset, int):
+                taken[name] = offset
+    return taken

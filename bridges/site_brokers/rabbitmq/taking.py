@@ -28,7 +28,7 @@ from typing import Final
 
 from bridges.amqp.connection import Channel, Connection, Incoming
 from bridges.amqp.errors import NOT_FOUND, PRECONDITION_FAILED, ChannelLost
-from bridges.site_brokers.base import NotTaken, in_parts
+from bridges.site_brokers.base import NotTaken, SiteBrokerError, in_parts
 from bridges.site_brokers.rabbitmq.bindings import TOPICS, Bindings
 from bridges.site_brokers.rabbitmq.consumers import OURS, REPLIES
 from bridges.site_brokers.rabbitmq.discovery import Prober
@@ -345,7 +345,11 @@ class Taker:
 
     def _cancelled(self, tap: Tap) -> None:
         """The queue was deleted."""
-        self.streams.forget(tap.queue)
+        try:
+            self.streams.forget(tap.queue)
+        except SiteBrokerError as error:
+            self._mistake = error
+            self._news.set()
         if tap.queue == TOPICS:
             self._bindings.forget()
         if self._taps.get(tap.queue) is tap:

@@ -1,8 +1,15 @@
-"""Streams at a real RabbitMQ: their consumers are found, they are given to and taken from."""
+"""Streams at a real RabbitMQ: their consumers are found, they are given to and taken from; their offsets."""
+
+import json
+from pathlib import Path
 
 import pika
 import pytest
 from rabbitmq_site import Applications
+
+from bridges.site_brokers.base import SiteBrokerError
+from bridges.site_brokers.rabbitmq import streams
+from bridges.site_brokers.rabbitmq.streams import OFFSET, Streams
 
 STREAM = {"x-queue-type": "stream"}
 
@@ -138,3 +145,63 @@ async def test_a_queue_of_this_type_is_found_given_to_and_taken_from(york, appli
     york.want("queue:till")
     applications.publish("till", b"taken")
     await york.desk.until(lambda: york.desk.payloads == [b"taken"], "given what is in the queue")
+
+
+def began(directory: Path, name: str = "journal") -> object:
+    """Where a node that starts now would go on."""
+    return Streams(directory).begin(name)[OFFSET]
+
+
+def test_an_offset_is_added_and_the_last_counts(tmp_path: Path) -> None:
+    known = Streams(tmp_path)
+    for offset in range(5):
+        known.taken("journal", offset)
+        known.taken("other", 10 * offset)
+    assert (began(tmp_path), began(tmp_path, "other"), began(tmp_path, "new")) == (5, 41, "next")
+    known.forget("other")
+    assert (began(tmp_path), began(tmp_path, "other")) == (5, "next")
+
+
+def test_a_machine_that_lost_its_power_goes_on_from_an_older_offset(tmp_path: Path) -> None:
+    known = Streams(tmp_path)
+    for offset in range(3):
+        known.taken("journal", offset)
+    (file,) = tmp_path.iterdir()
+    whole = file.read_bytes()
+    file.write_bytes(whole[:-9] + bytes(9))
+    assert began(tmp_path) == 2
+    Streams(tmp_path).taken("journal", 7)
+    assert began(tmp_path) == 8, "what is added after half a line is read"
+
+
+def test_the_file_of_the_version_before_is_read(tmp_path: Path) -> None:
+    (tmp_path / "rabbitmq-streams.json").write_text(json.dumps({"journal": 3, "other": 4}))
+    assert (began(tmp_path), began(tmp_path, "other")) == (4, 5)
+    (tmp_path / "rabbitmq-streams.json").write_text('[3]\n{"journal": "x"}\n7\n' + "[" * 100_000)
+    assert began(tmp_path) == "next"
+
+
+def test_the_file_stays_small_and_knows_so_many_streams(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streams, "GROWN", 1000)
+    monkeypatch.setattr(streams, "MOST", 5)
+    known = Streams(tmp_path)
+    for offset in range(1000):
+        known.taken("journal", offset)
+        known.taken(f"stream-{offset}", 1)
+    (file,) = tmp_path.iterdir()
+    assert file.stat().st_size <= 1000
+    assert (began(tmp_path), began(tmp_path, "stream-999"), began(tmp_path, "stream-0")) == (1000, 2, "next")
+
+
+def test_a_disk_that_takes_nothing_is_told_and_the_next_is_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = Streams(tmp_path / "site-broker")
+    (tmp_path / "site-broker").touch()
+    with pytest.raises(SiteBrokerError, match="cannot be written"):
+        known.taken("journal", 1)
+    (tmp_path / "site-broker").unlink()
+    known.taken("journal", 2)
+    assert began(tmp_path / "site-broker") == 3
