@@ -56,7 +56,9 @@ Lent = tuple[bytes, int, int]
 
 _MOST: Final = 100_000
 _MOST_OF_ONE: Final = 32
-"""Of one bundle: children that have parts of it, and of one of these how often they came back."""
+"""Of one bundle: children that have parts of it, of one of these how often they came back, and letters that
+may be returns of it.
+"""
 _MOST_EARLY: Final = 1000
 _DIGEST: Final = 16
 _REROUTES: Final = 4
@@ -113,7 +115,9 @@ class Loans(Policy):
             return
         if header.destination.kind == Kind.QUEUE:
             early = _entry(neighbour, header, self._context.custody.body(entry))
-            self._early[early] = (*self._early.get(early, ()), entry.row)
+            rows = (*self._early.get(early, ()), entry.row)
+            self._no_more_early(rows[:-_MOST_OF_ONE])
+            self._early[early] = rows[-_MOST_OF_ONE:]
             row = MetaRow(f"{_EARLY}{entry.row}", msgspec.msgpack.encode(early))
             self._context.custody.transaction.put(row)
             if len(self._early) > _MOST_EARLY:

@@ -206,6 +206,25 @@ def test_letters_that_may_be_a_loan_are_remembered_up_to_a_bound(
     assert len(core.custody.dead.waiting) == 5
 
 
+def test_one_letter_again_and_again_is_remembered_so_often() -> None:
+    """Also where the dead letters themselves are fewer, and the oldest make room."""
+    forest = Forest()
+    forest.add_mesh("hq-1", "hq-2")
+    for name in ("hq-1", "hq-2"):
+        core = forest[name].core
+        core.permits.configure(lambda child, by=name: Grant(by, child), lambda child: None)
+    forest.add("york", "hq-1")
+    forest.heal(4)
+    core, flags = forest["hq-1"].core, Flag.REROUTED | Flag.PERSISTENT
+    header = Header(id=b"i" * 16, destination=queue("q"), flags=flags, origin="x", size=1)
+    for _ in range(2 * loans._MOST_OF_ONE):
+        core.arrivals.from_neighbour(core.neighbours["york"], header, b"\xc0")
+        forest.settle(1.0)
+    rows = [row for row in forest["hq-1"].disk.rows(MetaRow) if row.name.startswith(loans._EARLY)]
+    ((_, letters),) = core.loans._early.items()
+    assert len(letters) == len(rows) == loans._MOST_OF_ONE
+
+
 def test_of_nodes_that_have_left_a_mesh_the_latest_are_known(
     forest: Forest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
