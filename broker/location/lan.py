@@ -81,9 +81,9 @@ class LanAnswers:
 
 def _towards(asker: str) -> str:
     """This machine's address on the way to another one, '' if there is none. Nothing is sent."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
+    try:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
             probe.connect((asker, 9))
-        except OSError:
-            return ""
-        return str(probe.getsockname()[0])
+            return str(probe.getsockname()[0])
+    except OSError:  # as for want of descriptors
+        return ""

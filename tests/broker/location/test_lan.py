@@ -1,7 +1,11 @@
 """Where a node says that it can be dialled, to whoever asks on the same network."""
 
+import errno
+import socket
 from types import SimpleNamespace
 from typing import Any
+
+import pytest
 
 from bridges.dns.records import NamedParent
 from broker.location.lan import LanAnswers
@@ -35,3 +39,11 @@ def test_a_broker_is_told_to_nobody() -> None:
 def test_a_node_that_listens_at_one_address_names_that() -> None:
     found = answers(Listener(host="127.0.0.1"), "ws://127.0.0.1:7600/link").parents("127.0.0.1")
     assert [each.uri for each in found] == ["ws://127.0.0.1:7600/link"]
+
+
+def test_a_node_without_descriptors_answers_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none_left(*_: object) -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(socket, "socket", none_left)
+    assert answers(Listener(host="0.0.0.0"), "ws://some-host:7600/link").parents("127.0.0.1") == []
