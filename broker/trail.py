@@ -4,7 +4,7 @@ One line of JSON for each, in `trail/changes.ndjson` of the node's data folder, 
 is written before the answer goes out, and stays when the node is killed; `_FILES` older files are kept.
 Refusals have files of their own, so that however many they are, they push no change out.
 Channels that were opened and files that were copied have `channels.ndjson` beside it: they are many, and
-displace no change.
+displace no change, and fill no log.
 
 Law: a disk that takes nothing stops no operator.
 Law: names and values of others forge no line, and a line that somebody has spoilt hides no other. Passwords
@@ -57,9 +57,10 @@ _read: Final = msgspec.json.Decoder(ChangeRecord).decode
 
 
 class ChangeTrail:
-    """Of one node. `folder`: made with the first change. `name`: of its files."""
+    """Of one node. `folder`: made with the first change. `name`: of its files. `logged`: in the log too."""
 
-    def __init__(self, folder: Path, name: str = "changes") -> None:
+    def __init__(self, folder: Path, name: str = "changes", *, logged: bool = True) -> None:
+        self._logged = logged
         self._files = {True: folder / f"{name}.ndjson", False: folder / f"{name}-refused.ndjson"}
         self._handlers: dict[bool, _Rotating] = {}
         self._next = 0
@@ -76,7 +77,7 @@ class ChangeTrail:
         said: Mapping[str, Any],
         result: str = _DONE,
     ) -> None:
-        """Keep a change, and say it in the node's log."""
+        """Keep a change."""
         self._next = (self._next or next((each.seq for each in self.latest()), 0)) + 1
         change = ChangeRecord(
             seq=self._next,
@@ -92,8 +93,9 @@ class ChangeTrail:
         if is_done not in self._handlers:
             self._handlers[is_done] = _Rotating(self._files[is_done])
         self._handlers[is_done].handle(logging.makeLogRecord({"msg": _encode(change).decode()}))
-        asked = " ".join((operation, *(f"{name}={value!r}" for name, value in change.said.items())))
-        _log.info("= %r (%s) from %s: %s: %s", who, role, address, asked, change.result)
+        if self._logged:
+            asked = " ".join((operation, *(f"{name}={value!r}" for name, value in change.said.items())))
+            _log.info("= %r (%s) from %s: %s: %s", who, role, address, asked, change.result)
 
     def latest(self, before: int = 0) -> Iterator[ChangeRecord]:
         """Those whose number is less than `before` (0 = all), the latest first."""
@@ -144,17 +146,26 @@ def _read_back(newest: Path, before: int) -> Iterator[ChangeRecord | None]:
 
 
 class _Rotating(RotatingFileHandler):
-    """Makes its folder with the first line, and says in the log when it cannot write."""
+    """Makes its folder with the first line, and says in the log, once, when it cannot write any more."""
 
     def __init__(self, file: Path) -> None:
         super().__init__(file, maxBytes=_BYTES, backupCount=_FILES, encoding="utf-8", delay=True)
+        self._failed = self._is_said = False
 
     def _open(self) -> TextIOWrapper:
         Path(self.baseFilename).parent.mkdir(mode=0o700, exist_ok=True)
         return super()._open()
 
+    def emit(self, record: logging.LogRecord) -> None:
+        self._failed = False
+        super().emit(record)
+        self._is_said = self._failed
+
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 (the standard library's name)
-        _log.exception("! the trail of changes cannot be written, and misses %s", record.getMessage())
+        self._failed = True
+        if not self._is_said:
+            text = "! the trail %s cannot be written, and misses changes from %s on"
+            _log.exception(text, self.baseFilename, record.getMessage())
 
 
 def _changed(line: bytes) -> ChangeRecord | None:

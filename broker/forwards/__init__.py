@@ -8,5 +8,6 @@
 | `forwards` | the services and folders that the site's file names, and who may reach them |
 | `local_end` | the end of a channel at this node: bytes between a pipe and the core, within bounds |
 | `pipes` | pipes: bytes in both directions, each of which ends by itself; a TCP connection is one |
+| `service_names` | the addresses of services, looked up in threads of their own |
 | `websocket_pipe` | a WebSocket as a pipe |
 """

@@ -324,6 +324,8 @@ class FileService:
             raise FileFault(f"{text} {folder.max_file} at most")
         part = await self._part(talk, SharedFolder(folder.path), asked.path)
         try:
+            if part.is_crowded:
+                raise FileFault(f"{self._name}: the disk has places for few files more, of whatever size")
             await talk.say(await offer(talk, part))
             comes = await talk.hear(Comes)
             if comes.size != asked.size:

@@ -13,7 +13,7 @@ import hashlib
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -23,6 +23,8 @@ MAX_NAME: Final = 240
 """Bytes of a path and of one name in it, which leaves room for that of its part; names in a path."""
 PROVEN: Final = 1024 * 1024 * 1024
 """Most bytes that are read again so that a copy goes on behind them; it goes on there if more have come."""
+FILES_RESERVE: Final = 10_000
+"""Files for which the disk keeps a place, or a twentieth of all: the node's own are among them."""
 _PIECE: Final = 1024 * 1024
 _PLAIN: Final = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
@@ -139,16 +141,20 @@ class FilePart:
 
     def close(self) -> None:
         """All that has come stays; a part in which nothing is does not."""
-        if self.size == 0:
-            self._drop()
-        for descriptor in (self._descriptor, self._folder):
-            if descriptor >= 0:
-                os.close(descriptor)
-        self._descriptor = self._folder = -1
+        try:
+            if self.size == 0:
+                self._drop()
+        finally:
+            for descriptor in (self._descriptor, self._folder):
+                if descriptor >= 0:
+                    os.close(descriptor)
+            self._descriptor = self._folder = -1
 
     def _drop(self) -> None:
-        os.unlink(self._part, dir_fd=self._folder)
+        """Another program may have tidied it away."""
         self.size = -1
+        with suppress(FileNotFoundError):
+            os.unlink(self._part, dir_fd=self._folder)
 
     def _look(self, name: str) -> None:
         """Whatever has the name is a plain file; opening other things may do something already."""
@@ -175,6 +181,12 @@ class FilePart:
         """Bytes that the disk has left."""
         found = os.fstatvfs(self._descriptor)
         return found.f_bavail * found.f_frsize
+
+    @property
+    def is_crowded(self) -> bool:
+        """Has the disk places for few files more, whatever their size? One that counts none says 0 of 0."""
+        found = os.fstatvfs(self._descriptor)
+        return found.f_favail < min(FILES_RESERVE, found.f_files // 20)
 
     def keep(self, size: int) -> None:
         """The next bytes follow all that is there, or nothing of it."""

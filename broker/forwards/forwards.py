@@ -12,12 +12,13 @@ from concurrent.futures import Executor
 from functools import partial
 from typing import Final
 
-from broker.core.neighbours.channels import REFUSED, UNREACHABLE, Channel, Side
+from broker.core.neighbours.channels import BUSY, REFUSED, UNREACHABLE, Channel, Side
 from broker.forwards.channel_log import ChannelLog
 from broker.forwards.copying import Deed, FileService, Put, Turns
 from broker.forwards.folders import FileFault
 from broker.forwards.local_end import LocalEnd, LocalEnds
 from broker.forwards.pipes import TcpPipe, dialled
+from broker.forwards.service_names import ServiceNames
 from broker.host import Host
 from broker.link_driver import LinkDriver
 from broker.threads import Threads
@@ -42,7 +43,7 @@ class Forwards:
     def __init__(self, host: Host, wires: LinkDriver, site: Site) -> None:
         self._host = host
         self.ends = LocalEnds(host, wires)
-        self.trail = ChangeTrail(site.data_directory / "trail", "channels")
+        self.trail = ChangeTrail(site.data_directory / "trail", "channels", logged=False)
         self._reserve = site.limits.disk_reserve
         self._offered: dict[str, Forward | Folder] = {}
         self._me = host.core.identity.name
@@ -52,6 +53,7 @@ class Forwards:
         self._turns = Turns()
         self._services: dict[LocalEnd, FileService] = {}
         self._threads: Threads | None = None
+        self._names: ServiceNames | None = None
         for name in _COUNTERS:
             host.core.counters.setdefault(name, 0)
         self.configure(site.forwards, site.folders)
@@ -64,12 +66,15 @@ class Forwards:
         self.trail.close()
         if self._threads is not None:
             self._threads.shutdown(cancel_futures=True)
+        if self._names is not None:
+            self._names.close()
 
     def configure(self, forwards: Iterable[Forward], folders: Iterable[Folder] = ()) -> None:
         """The site's file was read again. Channels to what it offers no more, or elsewhere, end."""
         before, self._offered = self._offered, {}
         for forward in forwards:
             self._offered[forward.name] = forward
+            self._names = self._names or ServiceNames()
         for folder in folders:
             self._offered[folder.name] = folder
             self._threads = self._threads or Threads("sapwood-files", _THREADS)
@@ -127,8 +132,8 @@ class Forwards:
             return why
         end = LocalEnd(self.ends, _place(offered), asker)
         end.channel = channel
-        if isinstance(offered, Forward):
-            end.dialling = self._host.spawn(self._connect(end, offered))
+        if isinstance(offered, Forward) and self._names is not None:
+            end.dialling = self._host.spawn(self._connect(end, offered, self._names))
         elif self._threads is not None:
             self._copies[asker] += 1
             self._copies_of[channel.origin] += 1
@@ -142,8 +147,8 @@ class Forwards:
             return f"{self._me} copies {self._copies.total()} files: none more now"
         return ""
 
-    async def _connect(self, end: LocalEnd, forward: Forward) -> None:
-        found = await _dialled(forward.to)
+    async def _connect(self, end: LocalEnd, forward: Forward, names: ServiceNames) -> None:
+        found = await _dialled(names, forward.to)
         end.dialling = None
         if isinstance(found, str):
             end.end(UNREACHABLE, f"{self._me} does not reach {forward.name} at {forward.to}: {found}")
@@ -166,15 +171,20 @@ class Forwards:
     async def _copy(self, end: LocalEnd, channel: Channel, threads: Executor) -> None:
         """One file of a folder, which is a service of this node itself."""
         try:
-            near, far = map(TcpPipe, socket.socketpair())
-            service = FileService(channel.name, channel.origin, partial(self._folder, channel), self._reserve)
-            self._services[end] = service
-            self.ends.tell(self.ends.channels.opened, end)
-            _, why = await asyncio.gather(end.run(near), service.serve(far, threads, self._turns))
+            await self._serve_file(end, channel, threads)
+        except OSError as error:  # as for want of descriptors
+            end.end(BUSY, f"{self._me} cannot copy files now: {error.strerror or error}")
         finally:
             self._copies -= Counter((end.asker,))
             self._copies_of -= Counter((channel.origin,))
             self._services.pop(end, None)
+
+    async def _serve_file(self, end: LocalEnd, channel: Channel, threads: Executor) -> None:
+        near, far = map(TcpPipe, socket.socketpair())
+        service = FileService(channel.name, channel.origin, partial(self._folder, channel), self._reserve)
+        self._services[end] = service
+        self.ends.tell(self.ends.channels.opened, end)
+        _, why = await asyncio.gather(end.run(near), service.serve(far, threads, self._turns))
         self._tell_of(service, channel, why)
 
     def _tell_of(self, service: FileService, channel: Channel, why: str) -> None:
@@ -197,12 +207,12 @@ def _place(offered: Forward | Folder) -> str:
     return offered.to if isinstance(offered, Forward) else str(offered.path)
 
 
-async def _dialled(to: str) -> TcpPipe | str:
+async def _dialled(names: ServiceNames, to: str) -> TcpPipe | str:
     """A connection with a service, or why there is none."""
     host, _, port = to.rpartition(":")
     try:
         async with asyncio.timeout(CONNECT):
-            return await dialled(host.strip("[]"), int(port))
+            return await dialled(names, host.strip("[]"), int(port))
     except (OSError, UnicodeError) as error:  # a name that no resolver takes is the latter
         return getattr(error, "strerror", None) or str(error) or f"no answer within {CONNECT:g} s"
 

@@ -13,6 +13,7 @@ from typing import Any, Final, Protocol
 
 import aiohappyeyeballs
 
+from broker.forwards.service_names import ServiceNames
 from broker.http.probes import probe
 
 PIECE: Final = 64 * 1024
@@ -102,9 +103,9 @@ class TcpPipe:
         self._line.close()
 
 
-async def dialled(host: str, port: int) -> TcpPipe:
+async def dialled(names: ServiceNames, host: str, port: int) -> TcpPipe:
     """A connection that was made. Raises `OSError`, and `UnicodeError` for a name that no resolver takes."""
-    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    found = await names.addresses(host, port)
     return TcpPipe(await aiohappyeyeballs.start_connection(found))
 
 

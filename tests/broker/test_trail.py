@@ -83,8 +83,13 @@ def test_a_disk_that_takes_nothing_stops_no_operator(
     kept = ChangeTrail(tmp_path / "trail")
     with caplog.at_level(logging.INFO, "sapwood.operator"):
         add(kept, "orders")
-    assert "the trail of changes cannot be written" in caplog.text
+        add(kept, "other")
+        (tmp_path / "trail").unlink()
+        add(kept, "again")
+    assert caplog.text.count("cannot be written, and misses changes from") == 1
     assert f"'anna' (operator) from 10.0.0.1:4000: {PURGE} name='orders': done" in caplog.text
+    assert f"'anna' (operator) from 10.0.0.1:4000: {PURGE} name='other': done" in caplog.text
+    assert names(kept) == ["again"]
     kept.close()
 
 

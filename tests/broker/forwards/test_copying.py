@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -239,6 +240,28 @@ async def test_what_is_refused_is_said_before_anything_is_sent(tmp_path: Path, m
             await bring(served, mine)
         assert served.why == why
         assert not os.listdir(served.folder)
+
+
+@pytest.mark.parametrize(("files", "left", "fits"), [(0, 0, True), (10**6, 9_999, False), (2000, 100, True)])
+async def test_very_many_small_files_leave_the_node_its_own(
+    tmp_path: Path, mine: Path, monkeypatch: pytest.MonkeyPatch, files: int, left: int, fits: bool
+) -> None:
+    """However small they are: a disk has places for so many files. One that counts none takes all."""
+    found = os.fstatvfs
+    counts = {"f_files": files, "f_favail": left}
+
+    def counted(descriptor: int) -> SimpleNamespace:
+        real = found(descriptor)
+        return SimpleNamespace(f_bavail=real.f_bavail, f_frsize=real.f_frsize, **counts)
+
+    monkeypatch.setattr(os, "fstatvfs", counted)
+    served = Served(tmp_path / "shared")
+    if fits:
+        await bring(served, mine)
+        return
+    with pytest.raises(FileFault, match="the disk has places for few files more"):
+        await bring(served, mine)
+    assert not os.listdir(tmp_path / "shared")
 
 
 async def test_one_that_is_refused_while_it_is_sent_says_so(

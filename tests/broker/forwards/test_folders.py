@@ -1,5 +1,6 @@
 """Files of a folder: nothing leads out of it, nothing but plain files is opened, a file appears whole."""
 
+import errno
 import hashlib
 import os
 import socket
@@ -188,6 +189,37 @@ def test_what_is_not_what_was_sent_does_not_appear_and_is_gone(folder: SharedFol
 def test_nothing_is_left_of_a_file_of_which_nothing_came(folder: SharedFolder, tmp_path: Path) -> None:
     folder.part("new").close()
     assert sorted(os.listdir(tmp_path / "shared")) == ["inner", "plain"]
+
+
+@pytest.mark.parametrize("there", [b"", b"some"])
+def test_a_part_that_another_has_tidied_away_keeps_no_descriptor(
+    folder: SharedFolder, tmp_path: Path, there: bytes
+) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    part = folder.part("new")
+    part.keep(0)
+    part.write(there)
+    (tmp_path / "shared" / ".new.part").unlink()
+    if there:
+        with pytest.raises(FileFault, match="is not what was sent"):
+            part.finish(summed(b"other"))
+    part.close()
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_a_part_that_cannot_be_tidied_away_keeps_no_descriptor(
+    folder: SharedFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    part = folder.part("new")
+
+    def fails(*_: object, **__: object) -> None:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr(os, "unlink", fails)
+    with pytest.raises(OSError, match="Read-only"):
+        part.close()
+    assert len(os.listdir("/proc/self/fd")) == before
 
 
 def test_an_empty_file_is_one(folder: SharedFolder, tmp_path: Path) -> None:

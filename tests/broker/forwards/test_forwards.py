@@ -1,6 +1,7 @@
 """Forwards of a node: dials, how long they last, and the log. The core is played by the test."""
 
 import asyncio
+import errno
 import logging
 import threading
 from collections.abc import AsyncIterator
@@ -86,7 +87,7 @@ def dials(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Connections that nobody answers; each says how it went."""
     found: list[str] = []
 
-    async def never(host: str, port: int) -> Any:
+    async def never(_names: Any, host: str, port: int) -> Any:
         found.append(f"dials {host} {port}")
         try:
             await asyncio.Event().wait()
@@ -176,6 +177,25 @@ async def test_one_node_has_so_many_files_copied_at_a_time(
     offers.close()
 
 
+async def test_a_node_without_descriptors_ends_the_channel_and_keeps_no_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = Host()
+    site = Site(name="york", data=tmp_path, folders=(Folder(name="files", path=tmp_path, read=("hq",)),))
+    offers = Forwards(cast("Any", host), cast("Any", host), site)
+
+    def none_left() -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(module.socket, "socketpair", none_left)
+    for _ in range(2 * module.MOST_OF_ONE):
+        assert not isinstance(host.serve(asked("files")), str)
+        await asyncio.wait(host.tasks)
+    assert set(host.told) == {("broken", "busy", "york cannot copy files now: Too many open files")}
+    assert not offers.ends.open
+    offers.close()
+
+
 async def test_a_node_that_stops_begins_no_work_on_files_that_waits(tmp_path: Path) -> None:
     host = Host()
     site = Site(name="york", data=tmp_path, folders=(Folder(name="files", path=tmp_path, read=("hq",)),))
@@ -246,6 +266,19 @@ async def test_a_flood_of_other_names_does_not_fill_the_log_nor_hide_the_others(
     assert caplog.messages[-1] == "! channel from liar-0 to till-0@york is refused"
     monkeypatch.undo()
     assert repr(log) == "<ChannelLog of 1 neighbours>"
+
+
+async def test_files_that_are_copied_are_in_the_trail_and_fill_no_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    host = Host()
+    offers = Forwards(cast("Any", host), cast("Any", host), Site(name="york", data=tmp_path))
+    with caplog.at_level(logging.INFO):
+        for number in range(500):
+            offers.trail.add("hq", "", "hq", "file fetched", {"path": f"till-{number}.log"})
+    assert not caplog.text
+    assert len(list(offers.trail.latest())) == 500
+    offers.close()
 
 
 @asynccontextmanager

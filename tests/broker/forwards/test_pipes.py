@@ -2,19 +2,21 @@
 
 import asyncio
 import socket
+from contextlib import closing
 from typing import Any, cast
 
 import aiohttp
 import pytest
 
 from broker.forwards.pipes import PIECE, PipeBroken, TcpPipe, dialled
+from broker.forwards.service_names import ServiceNames
 from broker.forwards.websocket_pipe import WebSocketPipe
 
 
 async def pair() -> tuple[TcpPipe, TcpPipe]:
     """Two ends of a connection, one dialled and one accepted."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        dialler = await dialled(*listener.getsockname())
+    with socket.create_server(("127.0.0.1", 0)) as listener, closing(ServiceNames()) as names:
+        dialler = await dialled(names, *listener.getsockname())
         return dialler, TcpPipe(listener.accept()[0])
 
 
