@@ -8,7 +8,7 @@ in bytes.
 | module | what an operator asks or does |
 |---|---|
 | `status`, `node` | how the node is; it leaves, forgets a child, looks its parent up |
-| `queues`, `messages`, `dead_letters` | what waits, message by message, and what could not be delivered |
+| `queues`, `messages`, `moves`, `dead_letters` | what waits, message by message; dead letters |
 | `sessions` | clients and what they want |
 | `below` | the nodes below, and which of them are down |
 | `tree`, `links`, `cells`, `routes`, `addresses` | who is where, and which way it goes, here and elsewhere |

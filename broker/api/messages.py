@@ -204,7 +204,7 @@ async def delete(node: RunningNode, name: str, id: str) -> MessageDeleted:
 
 async def _message(node: RunningNode, name: str, id: str) -> tuple[QueueEntry, int]:
     """The copy that has a message, and its place in it. Raises `NotFound`."""
-    bundle, index = _message_id(id)
+    bundle, index = message_id(id)
     for place in node.core.removal.queues(name):
         copy = await _find(place, bundle)
         if copy is not None and index < copy.stored.header.count and not copy.done >> index & 1:
@@ -254,7 +254,7 @@ def _cursor(key: Key | None) -> str | None:
     return None if key is None else cursor(key)
 
 
-def _message_id(text: str) -> tuple[bytes, int]:
+def message_id(text: str) -> tuple[bytes, int]:
     """`BUNDLEHEX-INDEX`."""
     bundle, _, index = text.partition("-")
     try:

@@ -7,11 +7,15 @@ from typing import Any, Final
 from broker.api.context import RunningNode
 from broker.api.operation import GONE, PAGE, SEARCH, Answer, Parameter, PlainCommand, operation
 from broker.api.pages import CHUNK, Cut, Key, page_of
+from broker.core.errors import BadRequest
 from broker.core.messages.queue import Queue as KeptQueue
 from broker.core.messages.queue_names import is_internal
 from broker.core.messages.tally import count_of, mean_of, quantile_of
+from broker.core.operations.removal import queue_key
 from broker.core.sessions.masking import masked
 from broker.histogram import Histogram
+from sapwood.protocol import destinations
+from sapwood.protocol.destinations import Kind
 
 _MOST_READERS: Final = 200
 _MOST_NAMES: Final = 20
@@ -38,6 +42,7 @@ QUEUE: Final = Parameter(
     argument="NAME",
 )
 SORT: Final = Parameter("sort", "By name, or the largest first.", default="name", choices=ORDERS)
+OWN: Final = {409: "REFUSED: the queue is the node's own."}
 GIVEN: Final = {409: "GIVEN: a reader has it now; or the queue is the node's own."}
 
 
@@ -109,6 +114,14 @@ class QueuePurged(Answer):
 
     purged: str
     messages: int
+
+
+class QueueMade(Answer):
+    """It is on disk. `made`: it was not there before."""
+
+    queue: str
+    home: bool
+    made: bool
 
 
 class QueueDeleted(Answer):
@@ -183,6 +196,39 @@ async def purge(node: RunningNode, name: str) -> QueuePurged:
         count += node.core.removal.purge(part)
         await node.driver.committed()
     return QueuePurged(purged=name, messages=count)
+
+
+@operation(
+    "POST",
+    "/api/queues/{name}",
+    "Create a queue at this node; messages are kept in it until somebody reads it.",
+    "queues",
+    (
+        QUEUE,
+        Parameter(
+            "home", "Its messages stay at this node, whoever reads it elsewhere.", "boolean", default=False
+        ),
+    ),
+    errors=OWN,
+    commands=(
+        PlainCommand(
+            "queue create",
+            "Create a queue at a node. Messages are kept in it until somebody reads it.",
+            texts={"name": "Its name."},
+        ),
+    ),
+)
+async def create(node: RunningNode, name: str, home: bool) -> QueueMade:
+    """Limits and policies are those that the site's file has for its name."""
+    key = queue_key(name)
+    if key.kind != Kind.QUEUE or key.node not in ("", node.name):
+        raise BadRequest(f"{name[:80]!r}: expected the name of a queue, which is made at {node.name}")
+    local = node.core.switch.local_queues
+    before = local.has(key.name)
+    local.make(local.local_name(key.name), home)
+    await node.driver.committed()
+    place = node.core.custody.queue_for(destinations.queue(key.name))
+    return QueueMade(queue=str(place.destination), home=place.home, made=not before)
 
 
 @operation(

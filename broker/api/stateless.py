@@ -1,6 +1,6 @@
 """Publish, receive, acknowledge, a request each: served by `broker.http.stateless`."""
 
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from broker.api.operation import GONE, Answer, Operation, Parameter
 
@@ -27,6 +27,7 @@ class Received(Answer):
     reply_to: str
     message_id: str
     content_type: str
+    headers: dict[str, Any]
 
 
 class Receipts(Answer):
@@ -58,6 +59,7 @@ PUBLISH: Final = Operation(
             "expires_in", "Seconds until it is given to nobody.", "number", default=0, least=0, most=1e9
         ),
         Parameter("retained", "(topics) Kept for whoever subscribes later.", "boolean", default=False),
+        Parameter("headers", "A JSON object; its names and values come with the message.", default=""),
         Parameter("message_id", "The sender's own name of it: the same again where a send is repeated."),
     ),
     errors={

@@ -30,6 +30,7 @@ configuration.
 | `idl` | `sapwood idl`: definitions of interfaces, which are read from files and folders |
 | `idl_commands` | the names, options and help of the commands for interfaces |
 | `locate` | `sapwood node locate`: where a node finds its parent, or who could be one on this network |
+| `message_commands` | the names, options and help of `sapwood send` and `sapwood receive` |
 | `messages` | `sapwood send` and `sapwood receive`: an application's session from the command line |
 | `node_api` | a node's API as commands use it: one address, one token, pages joined to lists |
 | `operator_commands` | `sapwood operator token` |

@@ -11,19 +11,18 @@ from broker.cli import (
     context_commands,
     enrol_commands,
     idl_commands,
+    message_commands,
     operator_commands,
     plain,
     route_commands,
 )
 from broker.cli.options import (
-    ClientOptions,
     File,
     Json,
     OperatorOptions,
     Secret,
     UrlArgument,
     asks_a_node,
-    talks_to_a_node,
 )
 from broker.cli.sections import Sections
 
@@ -53,6 +52,7 @@ administer.add_to(app)
 route_commands.add_to(app)
 enrol_commands.add_to(app)
 plain.add_to(app)
+message_commands.add_to(app)
 idl_commands.add_to(app)
 
 
@@ -259,53 +259,6 @@ def top(
         plain=plain,
         as_json=asked.json,
     )
-
-
-@app.command()
-@talks_to_a_node
-def send(
-    destination: Annotated[
-        str, typer.Argument(metavar="DEST", help="queue:NAME, queue:NAME@NODE or topic:NAME")
-    ],
-    payload: Annotated[
-        str | None, typer.Argument(metavar="PAYLOAD", help="The message; '-' reads standard input.")
-    ] = None,
-    file: Annotated[Path | None, typer.Option("--file", help="Send what this file holds.")] = None,
-    lines: Annotated[bool, typer.Option("--lines", help="Each line of the input is a message.")] = False,
-    volatile: Annotated[
-        bool, typer.Option("--volatile", help="Keep it in memory only: faster, may be lost.")
-    ] = False,
-    retained: Annotated[
-        bool, typer.Option("--retained", help="(topics) Later subscribers get it too.")
-    ] = False,
-    *,
-    client: ClientOptions,
-) -> None:
-    """Send messages; return when they are on the node's disk."""
-    from broker.cli.messages import SendOptions, send_all
-
-    what = SendOptions(destination, payload, file, lines, not volatile, retained)
-    send_all(client.login, what, as_json=client.json)
-
-
-@app.command()
-@talks_to_a_node
-def receive(
-    destination: Annotated[str, typer.Argument(metavar="DEST", help="queue:NAME or topic:PATTERN")],
-    count: Annotated[int, typer.Option("--count", min=1, help="Stop after so many messages.")] = 1,
-    wait: Annotated[float, typer.Option("--wait", min=0, help="Most seconds to wait for them.")] = 10.0,
-    follow: Annotated[bool, typer.Option("--follow", help="Go on until Ctrl-C.")] = False,
-    durable: Annotated[
-        str, typer.Option("--durable", help="(topics) Name of a subscription that outlives this.")
-    ] = "",
-    *,
-    client: ClientOptions,
-) -> None:
-    """Receive messages, print and acknowledge them."""
-    from broker.cli.messages import ReceiveOptions, receive_all
-
-    what = ReceiveOptions(destination, count, wait, follow, durable)
-    receive_all(client.login, what, as_json=client.json)
 
 
 @app.command()

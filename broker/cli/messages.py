@@ -5,7 +5,7 @@ import sys
 from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,6 +14,7 @@ from broker.cli.http import node_url
 from broker.cli.output import counted, note, patience, print_json
 from broker.cli.tls import Tls
 from sapwood.client import Client, connect
+from sapwood.options import PropertyOptions
 from sapwood.protocol.bundles import Scope
 from sapwood.protocol.destinations import Destination, Kind, parse
 from sapwood.protocol.errors import InvalidName, PatternError
@@ -60,6 +61,29 @@ class SendOptions:
     lines: bool
     persistent: bool
     retained: bool
+    properties: PropertyOptions = field(default_factory=PropertyOptions)
+
+
+def properties_of(
+    headers: list[str], reply_to: str, correlation_id: int | None, expires_in: float, content_type: str
+) -> PropertyOptions:
+    """The properties that options name. Raises `CommandError` for a header without '='."""
+    found: PropertyOptions = {}
+    if headers:
+        pairs = [each.partition("=") for each in headers]
+        wrong = next((name for name, equals, _ in pairs if not (name and equals)), None)
+        if wrong is not None:
+            raise CommandError(f"--header {wrong!r}: expected NAME=VALUE", WRONG_USE)
+        found["headers"] = {name: value for name, _, value in pairs}
+    if reply_to:
+        found["reply_to"] = reply_to
+    if correlation_id is not None:
+        found["correlation_id"] = correlation_id
+    if expires_in:
+        found["expires_in"] = expires_in * 1000
+    if content_type:
+        found["content_type"] = content_type
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +124,7 @@ async def _send(
     login: Login, destination: Destination, payloads: list[bytes], what: SendOptions
 ) -> "Reach | None":
     """Returns how far the last message of a topic goes, as far as the node says it."""
-    options: dict[str, Any] = {"persistent": what.persistent, "retained": what.retained}
+    options: dict[str, Any] = {"persistent": what.persistent, "retained": what.retained, **what.properties}
     async with login.client() as client:
         if destination.kind is not Kind.TOPIC or not payloads:
             await client.send_many(destination, payloads, **options)

@@ -29,7 +29,7 @@ _KINDS: Final[dict[str, Any]] = {
 _GROUPS: Final = {
     "dead": "Dead letters: list, route again, throw away.",
     "permits": "What children may consume and send.",
-    "queue": "A queue's messages: look at one, throw them away, delete the queue.",
+    "queue": "A queue and its messages: create, look, move, throw away, delete.",
     "session": "Close a client's session.",
 }
 

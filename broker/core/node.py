@@ -36,6 +36,7 @@ from broker.core.neighbours.mesh import OwnMesh
 from broker.core.neighbours.neighbourhood import Neighbourhood
 from broker.core.neighbours.relocation import Relocation
 from broker.core.operations.dead_letters import Redrive
+from broker.core.operations.moving import Moving
 from broker.core.operations.removal import Removal
 from broker.core.operations.static_routing import StaticRouting
 from broker.core.policies.backpressure import Backpressure
@@ -140,14 +141,15 @@ class NodeCore:
         topics = self.topics = Topics(context, forwarder, lookup, upward)
         may_enter = self.message_admission = MessageAdmission(context, lookup, topics)
         arrivals = self.arrivals = Arrivals(context, forwarder, lookup, dispatcher, topics, may_enter)
-        batching = self.batching = Batching(
-            identity, BundleIds(random_bytes), lookup.address, arrivals.enter, self.trace.entered
-        )
+        ids = BundleIds(random_bytes)
+        entered = self.trace.entered
+        batching = self.batching = Batching(identity, ids, lookup.address, arrivals.enter, entered)
         switch = self.switch = duplicate_injection.switch_for(settings)(
             context, forwarder, dispatcher, topics, self.interests, batching, may_enter
         )
         self.kept_sessions = KeptSessions(context, topics, switch.producers)
         removal = self.removal = Removal(context, dispatcher, topics, switch)
+        self.moving = Moving(context, dispatcher, arrivals, may_enter, removal, ids)
         static_routing = self.static_routing = StaticRouting(context, forwarder, lookup)
         dead_letters = self.dead_letters = Redrive(context, forwarder, topics, arrivals, removal)
         self.mandatory = MandatoryNotices(context, lookup, dispatcher, batching)

@@ -21,12 +21,12 @@ from aiohttp import web
 from broker.api.operation import Operation
 from broker.api.stateless import ACKNOWLEDGE, PUBLISH, RECEIVE, Acknowledged, Published, Receipts, Received
 from broker.core.clients.transfers import Fetched
-from broker.core.errors import TOO_MANY, Busy, NotFound, SwitchError
+from broker.core.errors import TOO_MANY, BadRequest, Busy, NotFound, SwitchError
 from broker.core.sessions.rights import FULL, Rights
 from broker.core.sessions.sessions import Connection
 from broker.http.api.api import error_of
 from broker.http.bindings import Bindings, HttpLine, address_of, nothing_is_pushed
-from broker.http.guard import PageOrigin, bearer, page_of
+from broker.http.guard import PageOrigin, address, asker, page_of, why_not
 from broker.http.ports import NodePort
 from broker.http.refusals import cut_when_refused
 from broker.http.settings import HttpSettings
@@ -38,7 +38,7 @@ MOST_LEASES: Final = 1000
 MOST_OF_ONE: Final = 500
 _FORM: Final = "application/x-www-form-urlencoded"
 """Said by curl of whatever it posts, so it says nothing."""
-_encoder = msgspec.json.Encoder()
+_encoder = msgspec.json.Encoder(enc_hook=str)
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -146,9 +146,18 @@ class Stateless:
         return rights
 
     def _is_of_operator(self, request: web.Request) -> bool:
-        operator = self._settings.operators.holder(bearer(request))
-        foreign = page_of(request) is PageOrigin.FOREIGN
-        return operator is not None and operator.may("operator") and not foreign
+        operators = self._settings.operators
+        if why_not(request, operators, "operator") is not None:
+            return False
+        return operators.ask_all or page_of(request) is PageOrigin.OWN
+
+    def _write_down(self, request: web.Request, asked: dict[str, Any], size: int) -> None:
+        """A person publishes by the node's own page. Those of programs are as many as messages are."""
+        if page_of(request) is PageOrigin.OWN and self._is_of_operator(request):
+            who = asker(request, self._settings.operators)
+            said = {name: value for name, value in asked.items() if value} | {"size": size}
+            call = f"{PUBLISH.method} {PUBLISH.path}"
+            self._node.running.trail.add(who.name, who.role, address(request), call, said)
 
     def _while_it_may(self, request: web.Request) -> AbstractContextManager[None]:
         """An operator waits no longer than the file allows. The session of an account ends by itself."""
@@ -172,6 +181,7 @@ class Stateless:
             reply_to=asked["reply_to"],
             expires_in=int(asked["expires_in"] * 1000),
             message_id=asked["message_id"],
+            headers=_headers(asked["headers"]),
             content_type="" if said == _FORM else said,
         )
         switch, connection = self._node.switch, _connection(line, rights)
@@ -190,6 +200,7 @@ class Stateless:
         finally:
             switch.close(connection)
             self._node.wake()
+        self._write_down(request, asked, len(payload))
         return Published(destination=asked["destination"])
 
     async def _receive(self, request: web.Request, line: HttpLine, rights: Rights) -> Receipts:
@@ -242,6 +253,16 @@ def _read(operation: Operation, request: web.Request) -> dict[str, Any]:
     return operation.read(request.match_info, request.query, b"")
 
 
+def _headers(text: str) -> dict[str, Any]:
+    """Raises `BadRequest`."""
+    if not text:
+        return {}
+    try:
+        return msgspec.json.decode(text, type=dict[str, Any])
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise BadRequest(f"headers={text[:40]!r}: expected a JSON object: {error}") from None
+
+
 def _connection(line: HttpLine, rights: Rights) -> Connection:
     return Connection(nothing_is_pushed, address_of(line.transport), "http", rights)
 
@@ -261,4 +282,5 @@ def _received(lease: Lease, fetched: Fetched) -> Received:
         reply_to=properties.reply_to,
         message_id=properties.message_id,
         content_type=properties.content_type,
+        headers=properties.headers,
     )

@@ -80,6 +80,20 @@ def test_a_message_is_shown_whole_and_stays(running: Any, sapwood: Sapwood) -> N
     assert sapwood("queues", "sales", "--json")["queue"]["messages"] == 2
 
 
+def test_a_queue_is_created_and_takes_what_is_moved(running: Any, sapwood: Sapwood) -> None:
+    fill(running)
+    assert sapwood("queue", "create", "later") == "queue:later is created\n"
+    assert sapwood("queue", "create", "later", "--home") == "queue:later is there already\n"
+    assert "stay at this node" in sapwood("queue", "create", "here", "--home")
+    first = sapwood("queues", "sales", "--json")["messages"][0]["id"]
+    assert sapwood("queue", "move", "sales", first, "--to", "later") == "1 message moved to queue:later\n"
+    assert sapwood("queue", "move", "sales", "--all", "--to", "later", "--yes", "--json")["moved"] == 2
+    found = sapwood("queues", "later", "--json")["messages"]
+    assert [message["preview"] for message in found] == ["one", "two", "three"]
+    with pytest.raises(CommandError, match="which messages"):
+        sapwood("queue", "move", "later")
+
+
 def test_a_queue_is_purged_and_stays(running: Any, sapwood: Sapwood) -> None:
     fill(running)
     assert sapwood("queue", "purge", "sales", "--yes") == "sales is emptied: 3 messages thrown away\n"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from broker.cli.errors import WRONG_USE, CommandError
-from broker.cli.messages import Login, SendOptions, _payloads, as_fields, send_all
+from broker.cli.messages import Login, SendOptions, _payloads, as_fields, properties_of, send_all
 from sapwood.inbox import Batch, Delivery
 from sapwood.protocol.bundles import Message, Properties
 from sapwood.protocol.destinations import parse
@@ -87,3 +87,18 @@ def test_retained_is_for_topics() -> None:
     with pytest.raises(CommandError, match="--retained is for topics") as refused:
         send_all(Login("http://127.0.0.1:1", "", "", None), what, as_json=False)
     assert refused.value.exit_code == WRONG_USE
+
+
+def test_properties_are_said_by_options() -> None:
+    assert properties_of(["kind=a=b", "empty="], "back", 0, 1.5, "text/plain") == {
+        "headers": {"kind": "a=b", "empty": ""},
+        "reply_to": "back",
+        "correlation_id": 0,
+        "expires_in": 1500.0,
+        "content_type": "text/plain",
+    }
+    assert properties_of([], "", None, 0, "") == {}
+    for wrong in ("kind", "=x"):
+        with pytest.raises(CommandError, match="NAME=VALUE") as refused:
+            properties_of([wrong], "", None, 0, "")
+        assert refused.value.exit_code == WRONG_USE

@@ -16,6 +16,7 @@ api)` says more, beside the answer. An operation without a view is printed plain
 | `channels` | channels that go through a node |
 | `links` | links, and what neighbours have asked to keep |
 | `messages` | messages of a queue |
+| `moves` | messages that were moved |
 | `node` | a node that leaves its tree, forgets a child, or looks its parent up |
 | `permits` | what children may do, and what they were refused |
 | `queues` | queues |

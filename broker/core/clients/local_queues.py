@@ -64,8 +64,10 @@ class LocalQueues:
             name = TRANSIENT + urlsafe_b64encode(self._random_bytes(_FRESH_BYTES)).decode()
             self.own(session, name)
             return f"{name}@{self._node}"
-        name = self.local_name(name)
-        maker = space_of(session.token)
+        return self.make(self.local_name(name), home, space_of(session.token))
+
+    def make(self, name: str, home: bool, maker: str = "") -> str:
+        """Make a queue, or find it made. `maker`: whose share of all queues it takes, '' = nobody's."""
         self._check_room(name, maker)
         queue = self._custody.queue_for(destinations.queue(name))
         if queue.owner:

@@ -66,6 +66,10 @@ class Arrivals:
         stored = self._custody.store(header, body, self._clock.now)
         self._route(stored, "", sender)
 
+    def moved(self, header: Header, body: bytes, now: float) -> None:
+        """A bundle of messages that waited here already: an operator has moved them."""
+        self._route(self._custody.store(header, body, now), "", "")
+
     def from_neighbour(
         self,
         neighbour: Neighbour,

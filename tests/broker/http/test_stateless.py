@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import aiohttp
 import msgspec
@@ -81,11 +82,22 @@ async def test_a_message_goes_in_by_one_request_and_out_by_two(at: Asker) -> Non
         "reply_to": "queue:answers",
         "message_id": "a",
         "content_type": "text/csv",
+        "headers": {},
     }
     assert await at.received("stock/prices") == []
     assert await at.ask("POST", f"/api/ack/{receipt}") == (200, {"acknowledged": receipt})
     assert (await at.ask("POST", f"/api/ack/{receipt}"))[0] == 404
     assert not at.node.running.core.switch.sessions
+
+
+async def test_headers_come_with_the_message_and_what_is_none_is_refused(at: Asker) -> None:
+    said = quote('{"kind": "refund", "lines": [1, 2]}')
+    assert (await at.ask("POST", f"/api/publish/queue:sales?headers={said}", b"x"))[0] == 200
+    (found,) = await at.received("sales?create=1&wait=30")
+    assert found["headers"] == {"kind": "refund", "lines": [1, 2]}
+    for wrong in ("[1]", "{", "1"):
+        status, answer = await at.ask("POST", f"/api/publish/queue:sales?headers={quote(wrong)}", b"x")
+        assert (status, answer["code"]) == (400, "BAD_REQUEST")
 
 
 async def test_who_waits_is_woken_and_bytes_come_as_base64(at: Asker) -> None:
