@@ -218,6 +218,60 @@ async def test_a_message_is_shown_whole_and_a_queue_is_purged(tree: Tree, opened
     await expect(panel).to_contain_text("None.")
 
 
+async def test_a_queue_is_created_and_a_message_is_published_from_the_page(
+    tree: Tree, opened: Opened
+) -> None:
+    page = await opened(tree.url("hq"), "queues")
+    await page.get_by_role("button", name="Create a queue…").click()
+    form = page.get_by_role("dialog", name="Create a queue")
+    await form.get_by_label("Name").fill("refunds/york")
+    await form.get_by_label("Its messages stay").check()
+    await form.get_by_role("button", name="Create").click()
+    panel = page.locator(".panel")
+    await expect(panel).to_contain_text("created here, home")
+    await panel.get_by_role("button", name="Publish…").click()
+    form = page.get_by_role("dialog", name="Publish a message")
+    await expect(form.get_by_label("Destination")).to_have_value("queue:refunds/york")
+    await form.get_by_label("Payload", exact=True).fill('{"pence": 46}')
+    await form.get_by_label("Reply to").fill("queue:answers")
+    await form.get_by_label("Expires in seconds").fill("3600")
+    await form.get_by_label("Correlation id").fill("7")
+    await form.get_by_label("Content type").fill("application/json")
+    await form.get_by_label("Headers").fill("kind: refund\nurgent")
+    await form.get_by_role("button", name="Publish").click()
+    await expect(panel.get_by_role("row", name=re.compile("pence"))).to_have_count(1)
+    async with connect(tree.url("hq")) as client:
+        message = await anext(client.subscribe("queue:refunds/york"))
+        said = message.properties
+        assert (message.payload, said.reply_to, said.correlation_id) == (b'{"pence": 46}', "queue:answers", 7)
+        assert message.properties.headers == {"kind": "refund", "urgent": ""}
+        assert message.properties.content_type == "application/json"
+        message.ack()
+    (change, *_) = tree.nodes["hq"].running.trail.latest()
+    assert (change.who, change.operation) == ("local", "POST /api/publish/{destination}")
+
+
+async def test_chosen_messages_are_moved_from_the_page(tree: Tree, opened: Opened) -> None:
+    page = await opened(tree.url("hq"))
+    async with connect(tree.url("hq")) as client:
+        await client.create("wrong")
+        await client.create("right")
+        await client.send_many("queue:wrong", [b"one", b"two", b"three"])
+    await page.goto(f"{tree.url('hq')}/dashboard/#/queues/queue%3Awrong")
+    panel = page.locator(".panel")
+    for text in ("one", "three"):
+        await panel.get_by_role("row", name=re.compile(text)).get_by_role("checkbox").check()
+    await panel.get_by_role("button", name="Move 2…").click()
+    form = page.get_by_role("dialog", name="Move 2 messages")
+    await form.get_by_label("To the queue").fill("right")
+    await form.get_by_role("button", name="Move").click()
+    await expect(page.locator(".notice")).to_have_text("2 messages moved to queue:right.")
+    await expect(panel.get_by_role("row", name=re.compile("one|three"))).to_have_count(0)
+    await expect(panel.get_by_role("row", name=re.compile("two"))).to_have_count(1)
+    await page.goto(f"{tree.url('hq')}/dashboard/#/queues/queue%3Aright")
+    await expect(panel.get_by_role("row", name=re.compile("one|three"))).to_have_count(2)
+
+
 async def test_a_session_is_closed(tree: Tree, opened: Opened) -> None:
     lost = asyncio.Event()
     async with connect(tree.url("hq"), session="stuck-till-4", on_lost=lambda _error: lost.set()) as client:

@@ -104,7 +104,8 @@ async def test_what_needs_attention_is_said_with_its_reason(
     lines = page.locator(".lines li")
     await expect(lines.filter(has_text="region-11 is down")).to_contain_text("the peer was silent for 30 s")
     await expect(lines.filter(has_text="region-17 is blocked")).to_contain_text("its disk is full")
-    await expect(lines.filter(has_text="region-03 is dormant")).to_be_visible()
+    away = lines.filter(has_text="region-03 is down")
+    await expect(away).to_contain_text("its shared queues go to others meanwhile")
     await expect(lines.filter(has_text=re.compile("3 of 2.?200 nodes below are down"))).to_be_visible()
     await expect(lines.filter(has_text="The site's broker is waiting")).to_contain_text("cannot be reached")
 
@@ -124,7 +125,7 @@ async def test_a_state_is_told_by_shape_and_word_not_by_colour_alone(
 ) -> None:
     page = await opened(await served(fake), "tree")
     shapes = set()
-    for state in ("running", "down", "blocked", "dormant"):
+    for state in ("running", "down", "blocked", "connecting"):
         mark = page.locator(".row .mark", has_text=state).first
         await expect(mark).to_be_visible()
         shapes.add(await mark.locator("svg").evaluate("shape => shape.innerHTML"))
@@ -295,6 +296,94 @@ async def test_a_task_is_one_timeline_with_dashed_replies(
     await expect(page.locator(".timeline .arrow")).to_have_count(4)
     await expect(page.locator(".timeline .arrow.reply")).to_have_count(2)
     await expect(page.locator("dl.facts")).to_contain_text("4 messages")
+
+
+async def test_a_link_that_is_down_has_one_word_in_every_view(
+    opened: Opened, served: Served, fake: FakeNode
+) -> None:
+    """Dormant are routes only: whoever sees a region down in one view finds it down in all of them."""
+    base = await served(fake)
+    page = await opened(base, "tree")
+    await expect(rows(page).filter(has_text="region-03")).to_contain_text("down")
+    await page.get_by_role("searchbox").fill("store-0003")
+    await expect(rows(page).last).to_contain_text("down")
+    for view in ("overview", "tree", "node"):
+        await page.goto(f"{base}/dashboard/#/{view}")
+        await expect(page.locator("#content")).to_contain_text(re.compile("region-03.*down", re.DOTALL))
+        await expect(page.locator("#content")).not_to_contain_text("dormant")
+
+
+async def test_a_list_is_walked_with_real_keys_from_the_ground_of_the_page(
+    opened: Opened, served: Served, fake: FakeNode
+) -> None:
+    """Nothing is focused or clicked but by keys."""
+    page = await opened(await served(fake))
+    await page.keyboard.press("g")
+    await page.keyboard.press("q")
+    await expect(rows(page).nth(3)).to_be_visible()
+    active = page.locator(".row.active")
+    await page.keyboard.press("ArrowDown")
+    await page.keyboard.press("ArrowDown")
+    await expect(active).to_have_attribute("aria-rowindex", "2")
+    await page.keyboard.press("End")
+    await expect(active).to_have_attribute("aria-rowindex", "300")
+    await page.keyboard.press("Home")
+    await expect(active).to_have_attribute("aria-rowindex", "1")
+    name = await active.locator(".cell").first.inner_text()
+    await page.keyboard.press("Enter")
+    await expect(page.locator(".panel h2")).to_have_text(name)
+    await page.keyboard.press("Escape")
+    await expect(page.locator(".panel")).to_have_count(0)
+    await page.keyboard.press("ArrowDown")
+    await expect(active).to_have_attribute("aria-rowindex", "2")
+    await page.keyboard.press("g")
+    await page.keyboard.press("t")
+    await expect(rows(page).nth(3)).to_be_visible()
+    await page.keyboard.press("ArrowDown")
+    await page.keyboard.press("ArrowDown")
+    await page.keyboard.press("ArrowRight")
+    await expect(active).to_have_attribute("aria-expanded", "true")
+
+
+NARROW = {
+    "tree": ("Node", "Link", "Waiting"),
+    "queues": ("Queue", "Messages", "Readers"),
+    "sessions": ("Session", "Connections", "Last heard"),
+    "consumers": ("Destination", "Waiting"),
+    "routes": ("Destination", "Gateway", "State"),
+    "node": ("Neighbour", "State", "Since"),
+    "dead": ("Reason", "Destination", "Dead for"),
+}
+
+
+WIDE = """
+() => [document.documentElement, ...document.querySelectorAll("#content, .rows, .table, .card")]
+  .filter((part) => part.scrollWidth > part.clientWidth + 1)
+  .map((part) => part.className || part.tagName)
+"""
+
+
+async def test_at_400_pixels_name_state_and_count_are_seen_and_nothing_scrolls_sideways(
+    opened: Opened, served: Served, fake: FakeNode
+) -> None:
+    base = await served(fake)
+    page = await opened(base)
+    await page.set_viewport_size({"width": 400, "height": 800})
+    for view in VIEWS:
+        await page.goto(f"{base}/dashboard/#/{view}")
+        await expect(page.locator("#content h1")).to_be_visible()
+        if view in NARROW:
+            await expect(rows(page).nth(2)).to_be_visible()
+        for title in NARROW.get(view, ()):
+            head = page.get_by_role("columnheader", name=title, exact=True)
+            await expect(head).to_be_in_viewport(ratio=1)
+            assert await head.evaluate("head => head.scrollWidth <= head.clientWidth"), (view, title)
+        wide = await page.evaluate(WIDE)
+        assert not wide, (view, wide)
+    await page.goto(f"{base}/dashboard/#/tree")
+    name = rows(page).nth(2).locator(".label")
+    await expect(name).to_have_text("region-01")
+    assert await name.evaluate("name => name.scrollWidth <= name.clientWidth")
 
 
 async def test_views_are_reached_with_keys(opened: Opened, served: Served, fake: FakeNode) -> None:

@@ -41,12 +41,17 @@ export function address(path, query = {}) {
   return url;
 }
 
-async function send(path, { query, method = "GET", body, signal } = {}) {
+// `body`: becomes JSON; `data`: goes out as it is.
+async function send(path, { query, method = "GET", body, data, type = "", signal } = {}) {
   const headers = { Accept: "application/json" };
   if (token.get()) headers.Authorization = `Bearer ${token.get()}`;
   if (body !== undefined) headers["Content-Type"] = "application/json";
   const options = { method, headers, signal, cache: "no-store", credentials: "same-origin", redirect: "error" };
   if (body !== undefined) options.body = JSON.stringify(body);
+  if (data !== undefined) {
+    if (type) headers["Content-Type"] = type;
+    options.body = data;
+  }
   const answer = await fetch(address(path, query), options);
   if (answer.ok) return answer;
   const error = await errorOf(answer);
@@ -68,6 +73,12 @@ export async function ask(path, options) {
   const answer = await send(path, options);
   const text = await answer.text();
   return text ? JSON.parse(text) : null;
+}
+
+// Publishes a Blob as one message; resolves when it is on this node's disk.
+export function publish(destination, data, type, query) {
+  const path = `publish/${destination.split("/").map(encodeURIComponent).join("/")}`;
+  return ask(path, { method: "POST", data: new Blob([data]), type, query });
 }
 
 // Every page of a list, `MOST_PAGES` at most: the first answer, with the items of all of them in it.

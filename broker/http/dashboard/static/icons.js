@@ -44,11 +44,18 @@ export function stateMark(state, extra = "") {
   return h("span", { class: `mark state-${name}` }, shape(name), h("span", {}, WORDS[name] + extra));
 }
 
-// One word for how a link is: a child that has been away for long is dormant.
+// One word for how a link is. Dormant are only its routes, once it has been down for long.
 export function linkState(link) {
   if (!link) return "unknown";
-  if (link.dormant && link.state !== "running" && link.state !== "blocked") return "dormant";
+  if (link.dormant && link.state !== "running" && link.state !== "blocked") return "down";
   return link.state || "unknown";
+}
+
+// Why it is so; beside that what others do for a child that has been down for long.
+export function linkWhy(link) {
+  const why = link?.error || link?.dialling?.error || "";
+  const away = link?.dormant && linkState(link) === "down";
+  return [why, away && "its shared queues go to others meanwhile"].filter(Boolean).join("; ");
 }
 
 const GLYPHS = {

@@ -126,7 +126,7 @@ function healthParts(status) {
 
 function drawBadges(status) {
   if (!status) return;
-  const bad = linksOf(status).filter((link) => ["down", "blocked", "dormant"].includes(linkState(link))).length;
+  const bad = linksOf(status).filter((link) => ["down", "blocked"].includes(linkState(link))).length;
   badge("tree", bad ? count(bad) : "", bad > 0);
   badge("queues", status.queues?.length ? short(status.queues.length + (status.queues_more ?? 0)) : "", false);
   badge("dead", status.dead?.messages ? short(status.dead.messages) : "", Boolean(status.dead?.messages));
@@ -157,7 +157,19 @@ function switchTheme() {
 
 // --- keys
 
+const MOVES = new Set(["ArrowDown", "ArrowUp", "PageDown", "PageUp", "Home", "End", "Enter"]);
 let leader = 0;
+
+// From the page's own ground the arrows lead into the list of the view; a control that has the focus keeps its keys.
+function moveIntoList(event) {
+  const list = content.querySelector(".rows");
+  const free = event.target === document.body || event.target === content;
+  if (!list || !free || document.querySelector(".panel, dialog")) return false;
+  list.focus({ preventScroll: true });
+  list.dispatchEvent(new KeyboardEvent("keydown", { key: event.key }));
+  event.preventDefault();
+  return true;
+}
 
 function key(event) {
   const typing = event.target.closest?.("input, textarea, select, dialog");
@@ -173,6 +185,7 @@ function key(event) {
     if (view) go(view.name);
     return;
   }
+  if (MOVES.has(event.key) && moveIntoList(event)) return;
   if (event.key === "g") leader = Date.now();
   else if (event.key === "t") switchTheme();
   else if (event.key === "?") showKeys();

@@ -117,6 +117,23 @@ export function sure(title, text, action, kind = "danger primary") {
   });
 }
 
+// A form over the page. `send()` resolves to whether all is done, and the form closes then.
+export function dialogForm(title, button, fields, send) {
+  const submit = async (event) => {
+    event.preventDefault();
+    if (await send()) dialog.close();
+  };
+  const dialog = h("dialog", { class: "form", "aria-label": title, on: { close: () => dialog.remove() } },
+    h("h2", {}, title),
+    h("form", { on: { submit } }, fields, h("div", { class: "actions" },
+      h("button", { type: "button", on: { click: () => dialog.close() } }, "Cancel"),
+      h("button", { type: "submit", class: "primary" }, button))));
+  document.body.append(dialog);
+  dialog.showModal();
+}
+
+export const field = (name, input) => h("label", { class: "above" }, name, h("span", { class: "field" }, input));
+
 export function notice(text, kind = "") {
   const element = h("div", { class: `notice ${kind}` }, text);
   document.getElementById("notices").append(element);

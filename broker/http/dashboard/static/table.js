@@ -3,8 +3,8 @@
 // Law: a row is kept as long as its key is on screen, and a cell is drawn again only when what it shows has
 // changed; so a live table neither flickers nor loses the place that the reader looks at.
 //
-// A column: {key, title, width, number, sort(row), text(row), draw(row), hint(row), detail}. `text` says what
-// the cell shows; `draw` makes an element instead, and is asked again only when `text` differs.
+// A column: {key, title, width, narrow, number, sort(row), text(row), draw(row), hint(row), detail}. `narrow`:
+// its width in a narrow window, where those without one are left out. `text` says what the cell shows; `draw` makes an element instead, and is asked again only when `text` differs.
 
 import { h, replace, setAttribute, setText } from "./dom.js";
 
@@ -41,6 +41,7 @@ export class Table {
     this.foot = h("div", { class: "foot", hidden: true });
     this.element = h("div", { class: `table${this.open ? " openable" : ""}` }, this.titles, this.body, this.foot);
     this.element.style.setProperty("--columns", this.columns.map((column) => column.width ?? "minmax(80px, 1fr)").join(" "));
+    this.element.style.setProperty("--narrow-columns", this.columns.map((column) => column.narrow).filter(Boolean).join(" "));
     this.observer = new ResizeObserver(() => this.draw());
     this.observer.observe(this.body);
     this.markSort();
@@ -52,7 +53,7 @@ export class Table {
     const inside = column.sort
       ? h("button", { type: "button", on: { click: () => this.sort(column.key) }, title: `Sort by ${column.title.toLowerCase()}` }, name, h("span", { class: "arrow" }))
       : name;
-    return h("div", { class: `cell${column.number ? " number" : ""}`, role: "columnheader", dataset: { key: column.key } }, inside);
+    return h("div", { class: classOf(column), role: "columnheader", dataset: { key: column.key } }, inside);
   }
 
   stop() {
@@ -137,7 +138,7 @@ export class Table {
   }
 
   makeRow() {
-    const cells = this.columns.map((column) => h("div", { class: `cell${column.number ? " number" : ""}`, role: "gridcell" }));
+    const cells = this.columns.map((column) => h("div", { class: classOf(column), role: "gridcell" }));
     const element = h("div", { class: "row", role: "row" }, cells);
     this.space.append(element);
     return { element, cells, texts: [], place: -1 };
@@ -215,6 +216,10 @@ export class Table {
     else if (!(this.activeRow && this.keys?.(event, this.activeRow))) return;
     event.preventDefault();
   }
+}
+
+function classOf({ number, narrow }) {
+  return `cell${number ? " number" : ""}${narrow ? "" : " minor"}`;
 }
 
 function compare(one, other) {

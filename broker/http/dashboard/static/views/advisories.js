@@ -35,10 +35,10 @@ function show(root) {
     keyOf: (row) => [row.at, row.op, row.kind, row.destination, row.peer, row.order].join(" "),
     empty: "No advisory has come since this node started.",
     columns: [
-      { key: "at", title: "At", width: "104px", text: (row) => clock(row.at), hint: (row) => date(row.at) },
-      { key: "op", title: "What", width: "98px", sort: (row) => row.op, text: (row) => row.op, draw: (row) => h("span", { class: "twig" }, shape(STATES[row.op] ?? "unknown"), row.op) },
+      { key: "at", title: "At", width: "104px", narrow: "72px", text: (row) => clock(row.at), hint: (row) => date(row.at) },
+      { key: "op", title: "What", width: "98px", narrow: "80px", sort: (row) => row.op, text: (row) => row.op, draw: (row) => h("span", { class: "twig" }, shape(STATES[row.op] ?? "unknown"), row.op) },
       { key: "kind", title: "Kind", width: "72px", sort: (row) => row.kind, text: (row) => row.kind ?? "" },
-      { key: "destination", title: "Destination", width: "minmax(200px, 1.8fr)", sort: (row) => row.destination, text: (row) => visible(row.destination) },
+      { key: "destination", title: "Destination", width: "minmax(200px, 1.8fr)", narrow: "minmax(0, 1fr)", sort: (row) => row.destination, text: (row) => visible(row.destination) },
       { key: "peer", title: "Told by", width: "minmax(170px, 1fr)", sort: (row) => row.peer, text: (row) => (row.event === "consumer" ? "a consumer here" : `${row.event === "link" ? "the link of" : FROM[row.direction] ?? ""} ${visible(row.peer ?? "")}`.trim()) },
       { key: "origin", title: "Consumer at", width: "minmax(100px, 0.8fr)", sort: (row) => row.origin, text: (row) => visible(row.origin ?? "") },
       { key: "cause", title: "Cause", width: "minmax(120px, 1fr)", sort: (row) => row.cause, text: (row) => visible(row.cause ?? ""), draw: (row) => h("span", { class: "mono sub" }, visible(row.cause ?? "")) },

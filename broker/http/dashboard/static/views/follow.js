@@ -6,7 +6,7 @@ import { clock, plural, visible } from "../format.js";
 import { head, missing } from "../parts.js";
 import { hueOf, wordOf } from "../paths.js";
 import { Table } from "../table.js";
-import { shortId } from "./queues.js";
+import { shortId } from "../queue_messages.js";
 
 const KEPT = 2000;
 const FIELDS = [
@@ -37,9 +37,9 @@ function show(root, { rest }) {
     keyOf: (row) => row.order,
     empty: "Say what to follow, or nothing to follow everything, and press Follow.",
     columns: [
-      { key: "at", title: "At", width: "104px", text: (row) => clock(row.at) },
-      { key: "kind", title: "What", width: "minmax(130px, 0.7fr)", text: (row) => wordOf(row.event ?? row.kind ?? ""), draw: (row) => [h("span", { class: `pip hue-${hueOf(row.event ?? row.kind)}` }), wordOf(row.event ?? row.kind ?? "")], hint: (row) => row.reason || null },
-      { key: "destination", title: "Destination", width: "minmax(180px, 1.6fr)", text: (row) => visible(row.destination ?? row.queue ?? "") },
+      { key: "at", title: "At", width: "104px", narrow: "72px", text: (row) => clock(row.at) },
+      { key: "kind", title: "What", width: "minmax(130px, 0.7fr)", narrow: "minmax(0, 0.8fr)", text: (row) => wordOf(row.event ?? row.kind ?? ""), draw: (row) => [h("span", { class: `pip hue-${hueOf(row.event ?? row.kind)}` }), wordOf(row.event ?? row.kind ?? "")], hint: (row) => row.reason || null },
+      { key: "destination", title: "Destination", width: "minmax(180px, 1.6fr)", narrow: "minmax(0, 1fr)", text: (row) => visible(row.destination ?? row.queue ?? "") },
       { key: "id", title: "Message", width: "160px", text: (row) => idOf(row), draw: (row) => (idOf(row) ? h("a", { class: "mono", href: `#/trace/message/${encodeURIComponent(idOf(row))}` }, shortId(idOf(row))) : "") },
       { key: "who", title: "With", width: "minmax(120px, 0.8fr)", text: (row) => visible(row.session ?? row.peer ?? "") },
       { key: "correlation", title: "Correlation", width: "92px", number: true, text: (row) => String(row.correlation_id ?? "") },

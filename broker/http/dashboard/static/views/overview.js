@@ -3,7 +3,7 @@
 import { askAll, poll } from "../api.js";
 import { drawer, h, setText } from "../dom.js";
 import { age, bytes, count, duration, plural, rate, short, visible } from "../format.js";
-import { linkState, shape, stateMark } from "../icons.js";
+import { linkState, linkWhy, shape, stateMark } from "../icons.js";
 import { sparkline } from "../sparkline.js";
 import { countOf, headsOf, linksOf, oldestOf, waitingOf } from "../state.js";
 
@@ -31,8 +31,8 @@ function tile(name, place, withSpark = true) {
   };
 }
 
-// Nodes further below that have been away for long, as far as the routes tell.
-function dormantBelow(tree) {
+// Nodes further below that are down, as far as the routes tell.
+function downBelow(tree) {
   return (tree?.children ?? []).filter((child) => !child.dormant).flatMap((child) =>
     (child.below ?? []).filter((node) => node.live === false).map((node) => ({ name: node.name, via: child.name })));
 }
@@ -41,7 +41,7 @@ const NAMED = { child: (name) => `The link of ${name}`, mesh: (name) => `The lin
 const ARROWS = { child: "↓ ", mesh: "↔ " };
 
 // What an operator should look at, the worst first.
-export function attention(status, dormant = []) {
+export function attention(status, away = []) {
   const found = [];
   const add = (weight, state, what, why, side, place) => found.push({ weight, state, what, why, side, place });
   for (const warning of status.warnings ?? []) add(1, "warning", visible(String(warning?.text ?? warning)), "", "", "overview");
@@ -52,17 +52,16 @@ export function attention(status, dormant = []) {
   for (const link of linksOf(status)) {
     const state = linkState(link);
     const other = NAMED[link.relation]?.(link.name) ?? `The link to the parent${link.name ? ` ${link.name}` : ""}`;
-    const why = link.error || link.dialling?.error || "";
+    const why = linkWhy(link);
     const since = link.since_s === undefined ? "" : duration(link.since_s);
     if (state === "down" || state === "connecting") add(NAMED[link.relation] || spare ? 2 : 1, state, `${other} is ${state}`, why, since, "tree");
     if (state === "blocked") add(2, state, `${other} is blocked`, why, since, "tree");
-    if (state === "dormant") add(4, state, `${link.name} is dormant`, why || "its shared queues are served elsewhere", since, "tree");
     if (link.gaps) add(5, "warning", `${link.name} has lost state`, plural(link.gaps, "gap"), "", "tree");
   }
   const below = status.below ?? {};
-  if (below.down) add(2, "down", `${count(below.down)} of ${plural(below.nodes, "node")} below ${below.down === 1 ? "is" : "are"} down`, dormant.slice(0, LISTED / 2).map(({ name }) => name).join(", "), duration(below.down_since_s), "tree");
-  else if (dormant.length > LISTED / 2) add(4, "dormant", `${plural(dormant.length, "node")} below ${plural(new Set(dormant.map(({ via }) => via)).size, "child", "children")} are dormant`, "", "", "tree");
-  else for (const { name, via } of dormant) add(4, "dormant", `${name} is dormant`, `as ${via} says`, "", "tree");
+  if (below.down) add(2, "down", `${count(below.down)} of ${plural(below.nodes, "node")} below ${below.down === 1 ? "is" : "are"} down`, away.slice(0, LISTED / 2).map(({ name }) => name).join(", "), duration(below.down_since_s), "tree");
+  else if (away.length > LISTED / 2) add(4, "down", `${plural(away.length, "node")} below ${plural(new Set(away.map(({ via }) => via)).size, "child", "children")} are down`, "", "", "tree");
+  else for (const { name, via } of away) add(4, "down", `${name} is down`, `as ${via} says`, "", "tree");
   const broker = status.site_broker;
   if (broker && broker.state !== "running") add(1, "down", `The site's broker is ${broker.state}`, visible(broker.error || broker.uri), duration(broker.since_s ?? 0), "consumers");
   else if (broker?.unknown) add(5, "warning", "Not all consumers of the site's broker are known", plural(broker.unknown, "subscription"), "", "consumers");
@@ -94,15 +93,15 @@ function attentionLines(found) {
 
 function linkRows(links) {
   return h("table", { class: "plain" },
-    h("thead", {}, h("tr", {}, h("th", {}, "Link"), h("th", {}, "State"), h("th", { class: "number" }, "Since"),
-      h("th", { class: "number" }, "Waiting"), h("th", { class: "number" }, "In/s"), h("th", { class: "number" }, "Out/s"))),
+    h("thead", {}, h("tr", {}, h("th", {}, "Link"), h("th", {}, "State"), h("th", { class: "number minor" }, "Since"),
+      h("th", { class: "number" }, "Waiting"), h("th", { class: "number minor" }, "In/s"), h("th", { class: "number minor" }, "Out/s"))),
     h("tbody", {}, links.map((link) => h("tr", {},
       h("td", { class: "name" }, ARROWS[link.relation] ?? "↑ ", link.name || link.dialling?.uris?.[0] || "the parent"),
       h("td", {}, stateMark(linkState(link))),
-      h("td", { class: "number" }, duration(link.since_s)),
+      h("td", { class: "number minor" }, duration(link.since_s)),
       h("td", { class: "number" }, waiting(link)),
-      h("td", { class: "number" }, zero(rate(link.in_rate ?? 0))),
-      h("td", { class: "number" }, zero(rate(link.out_rate ?? 0)))))));
+      h("td", { class: "number minor" }, zero(rate(link.in_rate ?? 0))),
+      h("td", { class: "number minor" }, zero(rate(link.out_rate ?? 0)))))));
 }
 
 const waiting = (link) => zero(short((link.waiting ?? 0) + (link.outbox ?? 0)));
@@ -110,17 +109,17 @@ const zero = (text) => (text === "0" ? h("span", { class: "zero" }, "0") : text)
 
 function queueRows(queues) {
   return h("table", { class: "plain" },
-    h("thead", {}, h("tr", {}, h("th", {}, "Queue"), h("th", { class: "number" }, "Messages"), h("th", { class: "number" }, "Bytes"),
-      h("th", { class: "number" }, "Oldest"), h("th", { class: "number" }, "Readers"))),
+    h("thead", {}, h("tr", {}, h("th", {}, "Queue"), h("th", { class: "number" }, "Messages"), h("th", { class: "number minor" }, "Bytes"),
+      h("th", { class: "number minor" }, "Oldest"), h("th", { class: "number" }, "Readers"))),
     h("tbody", {}, queues.map((queue) => h("tr", {},
       h("td", { class: "name" }, h("a", { href: `#/queues/${encodeURIComponent(queue.name)}` }, visible(queue.name))),
       h("td", { class: "number" }, zero(count(queue.messages))),
-      h("td", { class: "number" }, queue.messages ? bytes(queue.bytes) : zero("0")),
-      h("td", { class: "number" }, queue.messages ? age(queue.oldest_s) : ""),
+      h("td", { class: "number minor" }, queue.messages ? bytes(queue.bytes) : zero("0")),
+      h("td", { class: "number minor" }, queue.messages ? age(queue.oldest_s) : ""),
       h("td", { class: "number" }, zero(count(queue.readers)))))));
 }
 
-const ORDER = ["down", "blocked", "connecting", "dormant", "unknown", "running"];
+const ORDER = ["down", "blocked", "connecting", "unknown", "running"];
 
 // Parents and the others of the mesh first, then the children that are not well, then the busiest.
 function foremost(links) {
@@ -157,9 +156,9 @@ function show(root, { live }) {
     unlinked,
     cards.queues.element,
   );
-  let dormant = [];
+  let away = [];
   const asking = poll("tree", () => 10, () => ({}), (found) => {
-    dormant = dormantBelow(found);
+    away = downBelow(found);
     draw();
   }, () => {}, (path, options) => askAll(path, "children", options));
   const draw = () => {
@@ -172,7 +171,7 @@ function show(root, { live }) {
     drawState(tiles, status, histories);
     const links = foremost(linksOf(status));
     const all = linksOf(status).length + (status.children_more ?? 0);
-    const found = attention(status, dormant);
+    const found = attention(status, away);
     cards.attention.draw(found, () => attentionLines(found));
     cards.links.draw([all, links.map((link) => [link.name, linkState(link), duration(link.since_s), link.waiting, link.outbox, rate(link.in_rate ?? 0), rate(link.out_rate ?? 0)])],
       () => (links.length ? [linkRows(links), all > links.length && h("div", { class: "calm" }, `and ${count(all - links.length)} more`)]

@@ -5,7 +5,8 @@ import { h, replace } from "../dom.js";
 import { age, bytes, count, duration, plural, rate, short, visible } from "../format.js";
 import { shape } from "../icons.js";
 import { dim, figure, includes, listing } from "../listing.js";
-import { wholeMessage } from "../whole.js";
+import { createQueue, publishMessage } from "../publishing.js";
+import { queueMessages } from "../queue_messages.js";
 import { act, facts, marked, missing, panel, sure } from "../parts.js";
 import { sparkline } from "../sparkline.js";
 
@@ -15,6 +16,10 @@ function show(root, { live, rest, go }) {
   const sparks = new WeakMap();
   const made = listing(root, {
     title: "Queues",
+    extras: [
+      h("button", { type: "button", on: { click: () => publishMessage("") } }, "Publish…"),
+      h("button", { type: "button", on: { click: () => createQueue((queue) => go("queues", queue)) } }, "Create a queue…"),
+    ],
     path: "queues",
     searches: true,
     what: "its queues",
@@ -35,11 +40,11 @@ function show(root, { live, rest, go }) {
     sortBy: "messages",
     descending: true,
     columns: [
-      { key: "name", title: "Queue", width: "minmax(220px, 2.4fr)", sort: (row) => row.name, text: (row) => JSON.stringify([row.name, made.searched, row.transient, row.home]), draw: (row) => nameCell(row, made.searched), hint: (row) => visible(row.name) },
-      { key: "messages", title: "Messages", width: "92px", number: true, sort: (row) => row.messages, text: (row) => count(row.messages), draw: (row) => dim(count(row.messages)) },
+      { key: "name", title: "Queue", width: "minmax(220px, 2.4fr)", narrow: "minmax(0, 1fr)", sort: (row) => row.name, text: (row) => JSON.stringify([row.name, made.searched, row.transient, row.home]), draw: (row) => nameCell(row, made.searched), hint: (row) => visible(row.name) },
+      { key: "messages", title: "Messages", width: "92px", narrow: "76px", number: true, sort: (row) => row.messages, text: (row) => count(row.messages), draw: (row) => dim(count(row.messages)) },
       { key: "bytes", title: "Bytes", width: "82px", number: true, sort: (row) => row.bytes, text: (row) => (row.messages ? bytes(row.bytes) : "") },
       { key: "oldest", title: "Oldest", width: "76px", number: true, sort: (row) => row.oldest_s, text: (row) => (row.messages ? age(row.oldest_s) : "") },
-      { key: "readers", title: "Readers", width: "76px", number: true, sort: (row) => row.readers, text: (row) => `${count(row.readers)} ${row.messages && !(row.targets ?? []).length}`, draw: (row) => readersCell(row) },
+      { key: "readers", title: "Readers", width: "76px", narrow: "62px", number: true, sort: (row) => row.readers, text: (row) => `${count(row.readers)} ${row.messages && !(row.targets ?? []).length}`, draw: (row) => readersCell(row) },
       { key: "in", title: "In/s", width: "64px", number: true, sort: (row) => row.in_per_s, text: (row) => figure(row.in_per_s, rate), draw: (row) => dim(figure(row.in_per_s, rate)) },
       { key: "out", title: "Out/s", width: "64px", number: true, sort: (row) => row.out_per_s, text: (row) => figure(row.out_per_s, rate), draw: (row) => dim(figure(row.out_per_s, rate)) },
       { key: "latency", title: "Latency", width: "76px", number: true, sort: (row) => row.latency_s, text: (row) => (row.latency_s ? duration(row.latency_s) : "") },
@@ -94,25 +99,25 @@ function readersCell(row) {
 
 function showQueue(name, { live, go }) {
   const path = `queues/${encodeURIComponent(name)}`;
+  const here = location.hash;
   const side = panel(visible(name), () => {
     asking.stop();
-    reading.stop();
-    if (location.hash.startsWith("#/queues/")) go("queues");
+    messages.stop();
+    if (location.hash === here) go("queues");
   });
   const about = h("div", {});
   const readers = h("section", {});
-  const messages = h("section", {});
+  const messages = queueMessages(name, path);
   const remove = async () => {
     if (!(await sure("Delete this queue?", `${visible(name)} and all its messages at this node will be gone for good.`, "Delete the queue"))) return;
     if (await act(() => ask(path, { method: "DELETE" }), () => `${visible(name)} is deleted.`)) side.close();
   };
   const purge = async () => {
     if (!(await sure("Throw away all that waits?", `All messages that wait in ${visible(name)} will be gone for good. Its readers stay, with what they have.`, "Throw away"))) return;
-    if (await act(() => ask(`${path}/purge`, { method: "POST" }), (found) => `${plural(found?.messages ?? 0, "message")} thrown away.`)) reading.soon();
+    if (await act(() => ask(`${path}/purge`, { method: "POST" }), (found) => `${plural(found?.messages ?? 0, "message")} thrown away.`)) messages.soon();
   };
-  const opened = h("section", {});
-  side.body.append(about, readers, opened, messages,
-    h("div", {}, h("button", { class: "danger", type: "button", on: { click: purge } }, "Purge…"), " ", h("button", { class: "danger", type: "button", on: { click: remove } }, "Delete the queue…")));
+  side.body.append(about, readers, messages.opened, messages.element,
+    h("div", {}, h("button", { type: "button", on: { click: () => publishMessage(name, messages.soon) } }, "Publish…"), " ", h("button", { class: "danger", type: "button", on: { click: purge } }, "Purge…"), " ", h("button", { class: "danger", type: "button", on: { click: remove } }, "Delete the queue…")));
   const fallback = (error) => {
     const known = (live.status?.queues ?? []).find((queue) => queue.name === name);
     if (known && error.isMissing) replace(about, queueFacts(known));
@@ -123,25 +128,6 @@ function showQueue(name, { live, go }) {
     replace(about, queueFacts(queue));
     replace(readers, readersTable(found));
   }, fallback);
-  const drop = async (message) => {
-    if (!(await sure("Delete this message?", `${message.id} will be gone for good.`, "Delete the message"))) return;
-    if (await act(() => ask(`${path}/messages/${encodeURIComponent(message.id)}`, { method: "DELETE" }), () => "The message is deleted.")) reading.soon();
-  };
-  const look = async (message) => {
-    try {
-      replace(opened, wholeMessage(await ask(`${path}/messages/${encodeURIComponent(message.id)}`), () => replace(opened)));
-      opened.scrollIntoView({ block: "nearest" });
-    } catch (error) {
-      replace(opened, h("p", { class: "muted" }, missing(error, "this message")));
-    }
-  };
-  let listed = "";
-  const reading = poll(`${path}/messages`, () => 2, () => ({ query: { limit: 100 } }), (found) => {
-    const shown = JSON.stringify((found?.messages ?? []).map((message) => [message.id, message.given, age(message.age_s)]));
-    if (shown === listed) return;
-    listed = shown;
-    replace(messages, messagesTable(found, drop, look));
-  }, (error) => replace(messages, h("p", { class: "muted" }, missing(error, "its messages"))));
 }
 
 function queueFacts(queue) {
@@ -170,29 +156,6 @@ function readersTable(found) {
   if (!list.length) return "";
   return [h("h3", {}, "Read by"), h("ul", { class: "lines framed" }, list.map((item) => h("li", {}, shape("running"), h("span", {}, h("span", { class: "mono" }, visible(item.session ?? "")), " ", h("span", { class: "muted" }, item.address || "by transfer")),
     h("span", { class: "side" }, item.outstanding === undefined ? "" : `has ${plural(item.outstanding, "message")}${item.credit ? ` of ${count(item.credit)}` : ""}`))))];
-}
-
-function messagesTable(found, drop, look) {
-  const list = found?.messages ?? [];
-  if (!list.length) return [h("h3", {}, "Messages"), h("p", { class: "muted" }, "None.")];
-  return [
-    h("h3", {}, "Messages", h("span", { class: "muted" }, found.more ? `the oldest ${count(list.length)}` : "")),
-    h("div", { class: "framed" }, h("table", { class: "plain" },
-      h("thead", {}, h("tr", {}, h("th", {}, "Message"), h("th", { class: "number" }, "Age"), h("th", { class: "number" }, "Size"), h("th", {}, "Begins with"), h("th", {}, ""))),
-      h("tbody", {}, list.map((message) => h("tr", {},
-        h("td", { class: "name" }, h("a", { class: "mono", title: `${message.id}: show its path`, href: `#/trace/message/${encodeURIComponent(message.id)}` }, shortId(message.id)),
-          h("div", { class: "muted" }, [message.origin && `from ${visible(message.origin)}`, message.given && (message.session ? `given to ${visible(message.session)}` : "given"), message.task_id && h("a", { href: `#/trace/task/${encodeURIComponent(message.task_id)}` }, "its task"), message.deliveries > 1 && `${count(message.deliveries)} deliveries`].filter(Boolean).flatMap((part, place) => (place ? [" · ", part] : [part])))),
-        h("td", { class: "number" }, age(message.age_s)),
-        h("td", { class: "number" }, bytes(message.size)),
-        h("td", { class: "wrap mono" }, message.encoding === "base64" ? h("span", { class: "tag" }, "base64") : "", message.unreadable ? h("span", { class: "bad" }, visible(message.unreadable)) : `${visible(String(message.preview ?? "").slice(0, 160))}${message.truncated ? "…" : ""}`),
-        h("td", { class: "number" }, h("button", { type: "button", class: "small", on: { click: () => look(message) } }, "Show"), " ", h("button", { type: "button", class: "danger small", on: { click: () => drop(message) } }, "Delete"))))))),
-  ];
-}
-
-// Ids are long; their ends tell them apart.
-export function shortId(id) {
-  const text = String(id ?? "");
-  return text.length > 18 ? `${text.slice(0, 6)}…${text.slice(-9)}` : text;
 }
 
 export default { name: "queues", title: "Queues", key: "q", show };

@@ -6,14 +6,14 @@
 import { ask, askAll, poll } from "../api.js";
 import { h } from "../dom.js";
 import { age, bytes, count, duration, plural, rate, short, visible } from "../format.js";
-import { glyph, linkState, shape, stateMark } from "../icons.js";
+import { glyph, linkState, linkWhy, shape, stateMark } from "../icons.js";
 import { act, facts, head, marked, missing, panel, segments, sure } from "../parts.js";
 import { sparkline } from "../sparkline.js";
 import { Table } from "../table.js";
 
 const AGAIN = 4;
 const MOST_ASKED = 24;
-const SHOW = ["all", "running", "blocked", "connecting", "down", "dormant"];
+const SHOW = ["all", "running", "blocked", "connecting", "down"];
 
 // A node's place, with all its children.
 const withChildren = (path, options) => askAll(path, "children", options);
@@ -133,7 +133,7 @@ function addChildren(rows, children, path, level, known, wanted, filtering) {
       const children = told?.tree?.children;
       if (children) addChildren(inner, withNames(children, names, told.tree), key, level + 1, known, wanted, filtering);
       else inner.push(...names.map((item) => ({
-        key: `${key}/${item.name}`, name: item.name, level: level + 1, role: item.role, state: item.live ? "live" : "dormant", path: `${key}/${item.name}`, hearsay: link.name,
+        key: `${key}/${item.name}`, name: item.name, level: level + 1, role: item.role, state: item.live ? "live" : "down", path: `${key}/${item.name}`, hearsay: link.name,
       })).filter((found) => !filtering || wanted(found)));
     }
     if (!filtering || wanted(row) || inner.length) rows.push(row, ...inner);
@@ -144,7 +144,7 @@ function addChildren(rows, children, path, level, known, wanted, filtering) {
 function withNames(children, names, tree) {
   const covered = new Set(children.flatMap((child) => [child.name, ...below(child).map((item) => item.name)]));
   const rest = names.filter((item) => !covered.has(item.name) && item.name !== (tree.node?.name ?? tree.name));
-  return [...children, ...rest.map((item) => ({ name: item.name, state: item.live ? "live" : "dormant" }))];
+  return [...children, ...rest.map((item) => ({ name: item.name, state: item.live ? "live" : "down" }))];
 }
 
 const placeOf = (...names) => ["#", ...names.map(encodeURIComponent)].join("/");
@@ -184,14 +184,14 @@ function show(root, { live, rest, go }) {
     empty: "No node of that name.",
     columns: [
       {
-        key: "name", title: "Node", width: "minmax(240px, 1.6fr)",
+        key: "name", title: "Node", width: "minmax(240px, 1.6fr)", narrow: "minmax(0, 1fr)",
         text: (row) => JSON.stringify([row.name, row.level, row.expanded, row.expandable, row.kids, searched, row.role, row.above, row.beside]),
         draw: (row) => nameCell(row, searched, toggle),
         hint: (row) => row.name,
       },
-      { key: "state", title: "Link", width: "118px", text: (row) => (row.self ? "this node" : row.state), draw: (row) => stateCell(row) },
+      { key: "state", title: "Link", width: "118px", narrow: "84px", text: (row) => (row.self ? "this node" : row.state), draw: (row) => stateCell(row) },
       { key: "since", title: "Since", width: "78px", number: true, text: (row) => (row.link?.since_s === undefined ? "" : duration(row.link.since_s)) },
-      { key: "waiting", title: "Waiting", width: "76px", number: true, text: (row) => figure(waitingOf(row), short), draw: (row) => dim(figure(waitingOf(row), short)) },
+      { key: "waiting", title: "Waiting", width: "76px", narrow: "54px", number: true, text: (row) => figure(waitingOf(row), short), draw: (row) => dim(figure(waitingOf(row), short)) },
       { key: "oldest", title: "Oldest", width: "72px", number: true, text: (row) => (row.link?.spool_oldest_s ? age(row.link.spool_oldest_s) : "") },
       { key: "in", title: "In/s", width: "62px", number: true, text: (row) => figure(ratesOf(row, "in"), rate), draw: (row) => dim(figure(ratesOf(row, "in"), rate)) },
       { key: "out", title: "Out/s", width: "62px", number: true, text: (row) => figure(ratesOf(row, "out"), rate), draw: (row) => dim(figure(ratesOf(row, "out"), rate)) },
@@ -245,7 +245,7 @@ function tallyOf(tree) {
   };
   for (const child of tree.children) {
     add(linkState(child));
-    for (const item of below(child)) add(item.live ? "running" : "dormant");
+    for (const item of below(child)) add(item.live ? "running" : "down");
   }
   return tally;
 }
@@ -279,7 +279,7 @@ function whyOf(row) {
   if (row.error) return missing(row.error, "its links");
   const { link } = row;
   if (!link) return row.hearsay ? `as ${row.hearsay} says` : "";
-  if (link.error || link.dialling?.error) return link.error || link.dialling.error;
+  if (linkWhy(link)) return linkWhy(link);
   const notes = [];
   if (link.held_by_peer?.length) notes.push(heldBy(link));
   if (link.gaps) notes.push(`${plural(link.gaps, "gap")}: has lost state`);
@@ -317,7 +317,7 @@ function showNode(row, go) {
   if (row.above || row.beside) return undefined;
   asked.before(h("p", { class: "actions" },
     h("a", { href: placeOf("node", row.name) }, "its links"), h("a", { href: placeOf("node", row.name, "cells") }, "its cells"), h("a", { href: placeOf("routes", row.name) }, "its routes")));
-  if (row.own && ["down", "dormant", "connecting"].includes(row.state)) asked.before(forgetting(row, side));
+  if (row.own && ["down", "connecting"].includes(row.state)) asked.before(forgetting(row, side));
   asked.append(h("p", { class: "muted" }, "asking the node…"));
   withChildren(`tree/${encodeURIComponent(row.name)}`).then(
     (found) => asked.replaceChildren(nodeFacts(found)),
