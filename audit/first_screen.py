@@ -76,11 +76,11 @@ def _a_day(tables: Tables) -> tuple[list[Row], float]:
 
 def _sentence(ours: Row, rows: Sequence[Row], when: str, *, plan: bool) -> str:
     spill, take = ("spills", "takes") if plan else ("spilled", "took")
-    own = f"This tree {spill} {ours['spilled']:,.0f} advisories and {take} {_kilobytes(ours['bytes'])} {when}"
+    own = f"This tree {spill} {_count(ours['spilled'])} advisories and {take} {_kilobytes(ours['bytes'])} {when}"
     others = [row for row in _beside(rows) if row is not ours and row["spilled"]][:SPOKEN]
     if not others:
         return f"{own}."
-    first, *rest = (f"{row['spilled']:,.0f} of {row['advisories']:,.0f}" for row in others)
+    first, *rest = (f"{_count(row['spilled'])} of {_count(row['advisories'])}" for row in others)
     would = "would be spilled" if plan else "would have been spilled"
     told = [f"{first} {would} by {others[0]['product']}"]
     told += [f"{count} by {row['product']}" for count, row in zip(rest, others[1:], strict=True)]
@@ -97,10 +97,10 @@ def _chart(rows: Sequence[Row], when: str) -> str:
     """Bars on a linear scale, one row a network."""
     shown = _beside(rows)
     most = {name: max((row[name] or 0 for row in shown), default=0) or 1 for name in ("spilled", "bytes")}
-    made = [f"<b></b><b>spilled {as_text(when)}</b><b>kB {as_text(when)}</b>"]
+    made = [f"<b></b><b>spilled {as_text(when)}</b><b>bytes {as_text(when)}</b>"]
     for row in shown:
         ours = " ours" if row["scheme"] == "tree" else ""
-        texts = {"spilled": f"{row['spilled']:,.0f}", "bytes": _kilobytes(row["bytes"])}
+        texts = {"spilled": _count(row["spilled"]), "bytes": _kilobytes(row["bytes"])}
         cells = (
             f'<span class="bar{ours}" style="--w:{100 * (row[name] or 0) / most[name]:.1f}%"><i></i>'
             f"{text}</span>"
@@ -113,10 +113,17 @@ def _chart(rows: Sequence[Row], when: str) -> str:
     )
 
 
+def _count(count: float) -> str:
+    return f"{count / 1e6:,.1f} million" if count >= 1e6 else f"{count:,.0f}"
+
+
 def _kilobytes(count: float | None) -> str:
     if count is None:
         return "not measured"
-    return f"{count / 1000:,.0f} kB" if count >= 10_000 else f"{count / 1000:,.1f} kB"
+    for unit, size, least in (("GB", 1e9, 1e10), ("MB", 1e6, 1e7), ("kB", 1e3, 1e4)):
+        if count >= least:
+            return f"{count / size:,.0f} {unit}"
+    return f"{count / 1000:,.1f} kB"
 
 
 def sites_map(tables: Tables) -> str:

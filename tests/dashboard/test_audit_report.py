@@ -90,7 +90,7 @@ async def test_the_worst_site_is_first_and_the_map_leads_to_it(
 ) -> None:
     page, complaints = await opened(browser, report, width)
     await expect(page.locator(".lead")).to_contain_text(
-        "8,000,000 of 9,000,000 would have been spilled by NATS"
+        "8.0 million of 9.0 million would have been spilled by NATS"
     )
     await expect(page.locator("#map .cell")).to_have_count(STORES + 26)
     await expect(page.locator("#table tr").nth(1)).to_contain_text("store-0042")
