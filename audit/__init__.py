@@ -25,14 +25,17 @@ On Spark: `reading` takes logs in and accounts for every line; `passes` are all 
 | `feeder` | cuts logs that grow into pieces that do not: what Spark's file source needs |
 | `files` | what became of each file, and of rows that several files have |
 | `given` | tables that are given beside the logs: the use of routes, and figures over time |
+| `history` | the audits of day after day, as dated tables that other tools read |
 | `holes` | rows that are missing from a node's log, by their numbers |
 | `importers` | logs of other people's brokers, read as advisory logs |
 | `java` | finds a Java that runs Spark: the system's from version 17 |
 | `lines` | reads lines of JSON: of the advisory log, or of what another broker wrote (`importers`) |
 | `listing` | which files there are to read: on this machine, or wherever Spark's file systems reach |
 | `offsets` | whose clock differs from the others', as their advisories show |
+| `options` | the options of the command line, and how their values are read |
 | `page` | what a report is made of, as HTML: tables, sections, values |
 | `parquet` | reads advisory logs in Parquet; `tree` and `region`, and any other column |
+| `period` | the time that is audited; rows before and after it are counted, and in no sum |
 | `regular` | what a regular tree costs, in plain arithmetic: for the growth curve |
 | `rollup` | the log, summed once: what most tables are made from |
 | `schema` | the schemas of what comes in |

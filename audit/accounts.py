@@ -18,12 +18,14 @@ COUNTS: Final = (
     "untimed",
     "unread",
     "foreign",
+    "outside",
     "newer",
 )
-"""Of each file. `lines` = rows + repeated + blank + half + malformed + unknown + untimed + unread + foreign.
-repeated: what another file has too, and is used from there; half: cut in the middle; malformed: no row of the
-log; unknown: an event or schema that this audit cannot use; untimed: no time that can be read; unread: beyond
-the damage of a Parquet file; foreign: of another tree. newer: of `rows`, those with a newer schema."""
+"""Of each file. `lines` = the sum of the others but `newer`. repeated: what another file has too, and is used
+from there; half: cut in the middle; malformed: no row of the log; unknown: an event or schema that this audit
+cannot use; untimed: no time that can be read; unread: beyond the damage of a Parquet file; foreign: of
+another tree; outside: before or after the time that is audited. newer: of `rows`, those with a newer
+schema."""
 FILES: Final = arrow.schema(
     [
         ("file", arrow.string()),

@@ -5,7 +5,6 @@ Surprise: Spark is imported only once the options are right, so that help and mi
 
 import argparse
 import json
-import math
 import os
 import signal
 import sys
@@ -16,6 +15,7 @@ from typing import Any, Final
 from audit.errors import AuditError, UsageError
 from audit.findings import counted
 from audit.listing import is_local, list_local
+from audit.options import check_time, limits, pair, parser, period, rule
 
 WELL: Final = 0
 FAILED: Final = 1
@@ -23,22 +23,16 @@ WRONG_USE: Final = 2
 INTERRUPTED: Final = 130
 SITES_WEIGHT: Final = 20
 """What a byte of the table of sites counts for beside the logs': each site is joined with all above it."""
-LONGEST: Final = 9
-"""Digits of a number of such units."""
-UNITS: Final = ("second", "minute", "hour", "day", "week")
-"""What Spark reads as parts of a time of fixed length."""
 SPARK_HINT: Final = (
     "what it printed above may say more; if it lacks memory: --spark spark.driver.memory=4g,"
     " if disk: --spark spark.local.dir=DIR"
 )
-FIGURES: Final = ("routes", "links", "spool_bytes")
-"""What has a limit of its own; the keys of `capacity.LIMITS`, which needs Spark."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the audit; returns the exit code: 0 well, 1 failed, 2 wrong usage, 130 interrupted."""
     try:
-        return _run(_parser().parse_args(arguments))
+        return _run(parser().parse_args(arguments))
     except UsageError as error:
         print(f"sapwood: {error}", file=sys.stderr)
         return WRONG_USE
@@ -68,95 +62,20 @@ def _spark_failed(error: Exception) -> int:
     return FAILED
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="sapwood audit",
-        description="Read advisory logs: what consumers cost, whether advisories reached nodes that cannot"
-        " use them, and what other networks of brokers would have cost. Runs on Spark; see docs/audit.md.",
-    )
-    add = parser.add_argument
-    add("logs", nargs="*", metavar="LOG", help="files and folders: JSON lines, also .gz, and Parquet")
-    add("--deployment", metavar="FILE", help="the table of sites (CSV or Parquet): name, parent, role")
-    add("--out", metavar="DIR", type=Path, default=Path("report"), help="folder for what is written [report]")
-    add("--master", default="", help="Spark's master; [all cores of this machine]")
-    add(
-        "--spark",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="a setting of Spark; may be repeated",
-    )
-    add("--ttl", type=int, default=4, metavar="K", help="what-if: network connectors with TTL 1 to K [4]")
-    add(
-        "--consumers",
-        action="append",
-        default=[],
-        metavar="ROLE:SHARING:COUNT[:KIND]",
-        help="what-if: a population instead of the logs' own, such as leaf:own:25 or leaf:offers:3:topic",
-    )
-    add("--usage", default="", metavar="FILE", help="messages by route: node, kind, destination, messages")
-    add("--figures", default="", metavar="FILE", help="figures over time: node, figure, at, value")
-    add(
-        "--consumer-events",
-        action="store_true",
-        help="a row for each coming and going of a consumer, also of a large log",
-    )
-    add(
-        "--limit",
-        action="append",
-        default=[],
-        metavar="FIGURE=N",
-        help="what is full: routes=50000, links=…, spool_bytes=…",
-    )
-    add(
-        "--from",
-        dest="source",
-        choices=("activemq", "nats"),
-        help="the logs are another broker's: import them",
-    )
-    add(
-        "--follow",
-        metavar="DIR",
-        type=Path,
-        help="go on while logs arrive below DIR: alerts and counts in --out",
-    )
-    add("--window", default="5 minutes", help="follow: counts for each such time [5 minutes]")
-    add("--late", default="10 minutes", help="follow: how late a row may be [10 minutes]")
-    add(
-        "--storm", type=int, default=1000, metavar="N", help="follow: advisories in a window that are a storm"
-    )
-    add("--webhook", default="", metavar="URL", help="follow: POST each alert there too")
-    add(
-        "--alert-to", default="", metavar="DEST@URL", help="follow: send each alert to queue:NAME@http://NODE"
-    )
-    add(
-        "--strict",
-        action="store_true",
-        help="exit code 1 if anything was spilled, or not everything could be judged",
-    )
-    add("--require-all", action="store_true", help="exit code 1 if there is a site without a log")
-    add(
-        "--require-share",
-        type=_share,
-        default=0.0,
-        metavar="P",
-        help="exit code 1 if fewer of the sites have a log, such as 95%%",
-    )
-    add("--tree", default="", metavar="NAME", help="the tree to audit, where the logs of several lie there")
-    add("--json", action="store_true", help="print the summary as JSON")
-    return parser
-
-
 def _run(options: argparse.Namespace) -> int:
     _check(options)
     if options.follow:
         return _follow(options)
-    rules, limits = [_rule(text) for text in options.consumers], _limits(options)
-    settings = dict(_pair(text, "--spark") for text in options.spark)
+    rules, most, when = [rule(text) for text in options.consumers], limits(options), period(options)
+    settings = dict(pair(text, "--spark") for text in options.spark)
     size = _data_bytes(options)
     from audit import run
     from audit.deployment import load_tree
 
+    kept = _history(options, when)
+    if kept and kept.done and not options.again:
+        print(f"{kept.day} is in {options.history} already, run {kept.done[-1]}; --again audits it anew")
+        return WELL
     tree = load_tree(options.deployment) if is_local(options.deployment) else None
     request = run.Request(
         options.logs,
@@ -166,10 +85,12 @@ def _run(options: argparse.Namespace) -> int:
         rules,
         options.usage,
         options.figures,
-        limits,
+        most,
         options.source or "",
         options.consumer_events,
         options.tree,
+        when,
+        named=kept is not None,
     )
     if tree and not options.logs:
         summary = run.plan(request, tree)
@@ -181,19 +102,19 @@ def _run(options: argparse.Namespace) -> int:
             summary = run.audit(session, request, tree)
         finally:
             session.stop()
+    if kept and summary["rows"]:
+        kept.append(options.out / "tables", summary)
     _print(summary, as_json=options.json)
     return _exit_code(summary, 1.0 if options.require_all else options.require_share, strict=options.strict)
 
 
-def _share(text: str) -> float:
-    """'95%' or '0.95'."""
-    try:
-        share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
-    except ValueError:
-        share = math.nan
-    if not 0 <= share <= 1:
-        raise argparse.ArgumentTypeError(f"{text}: expected a share such as 95% or 0.95")
-    return share
+def _history(options: argparse.Namespace, when: Any) -> Any:
+    """The history that the audit is kept in, or None."""
+    if not options.history:
+        return None
+    from audit.history import Day
+
+    return Day(options.history, when[0].date(), options.tree)
 
 
 def _exit_code(summary: dict[str, Any], share: float = 0.0, *, strict: bool) -> int:
@@ -258,19 +179,8 @@ def _check(options: argparse.Namespace) -> None:
         raise UsageError("no logs: expected files or folders, or --consumers for what-if alone")
     if not 1 <= options.ttl <= 32:
         raise UsageError(f"--ttl {options.ttl}: expected 1 to 32")
-    _check_time("--window", options.window, least=1)
-    _check_time("--late", options.late, least=0)
-
-
-def _check_time(option: str, text: str, *, least: int) -> None:
-    """Spark would say it only after its start, and its log in many lines."""
-    words = text.split()
-    amounts, units = words[::2], words[1::2]
-    well = len(amounts) == len(units) > 0 and all(unit.removesuffix("s") in UNITS for unit in units)
-    if not well or not all(len(one) <= LONGEST and one.isascii() and one.isdigit() for one in amounts):
-        raise UsageError(f"{option} {text}: expected a time such as '10 seconds', '5 minutes' or '1 hour'")
-    if sum(map(int, amounts)) < least:
-        raise UsageError(f"{option} {text}: expected more than nothing, such as '5 minutes'")
+    check_time("--window", options.window, least=1)
+    check_time("--late", options.late, least=0)
 
 
 def _follow(options: argparse.Namespace) -> int:
@@ -282,7 +192,7 @@ def _follow(options: argparse.Namespace) -> int:
     receivers: list[Webhook | Destination] = [Webhook(options.webhook)] if options.webhook else []
     if options.alert_to:
         receivers.append(Destination(options.alert_to, os.environ.get("SAPWOOD_SESSION_SECRET", "")))
-    settings = dict(_pair(text, "--spark") for text in options.spark)
+    settings = dict(pair(text, "--spark") for text in options.spark)
     from audit import given
     from audit.deployment import load_tree
     from audit.session import end, start
@@ -358,44 +268,6 @@ def _say_end(follower: Any) -> None:
     )
     for path, why in sorted(follower.feeder.faults.items()):
         print(f"{path}: {why}", file=sys.stderr)
-
-
-def _rule(text: str) -> tuple[str, str, int, str]:
-    role, sharing, count, kind, *more = [*text.split(":"), *["queue"] * (4 - len(text.split(":")))]
-    if more or not count.isdigit() or not sharing or kind not in ("queue", "topic"):
-        raise UsageError(
-            f"--consumers {text}: expected ROLE:own:COUNT, or ROLE:GROUP:COUNT for shared ones;"
-            " with :topic after it if they are topics"
-        )
-    return role, sharing, int(count), kind
-
-
-def _limits(options: argparse.Namespace) -> dict[str, float]:
-    """Limits by figure. Raises `UsageError` for one of a figure that there cannot be."""
-    limits = dict(_limit(text) for text in options.limit)
-    for name, value in limits.items():
-        if name not in FIGURES and not options.figures:
-            known = ", ".join(FIGURES)
-            raise UsageError(f"--limit {name}={value:g}: expected {known}, or a figure of --figures FILE")
-    return limits
-
-
-def _limit(text: str) -> tuple[str, float]:
-    name, value = _pair(text, "--limit")
-    try:
-        limit = float(value)
-    except ValueError:
-        raise UsageError(f"--limit {text}: expected FIGURE=NUMBER") from None
-    if not 0 < limit < math.inf:
-        raise UsageError(f"--limit {text}: expected a number above 0")
-    return name, limit
-
-
-def _pair(text: str, option: str) -> tuple[str, str]:
-    name, sign, value = text.partition("=")
-    if not sign or not name:
-        raise UsageError(f"{option} {text}: expected NAME=VALUE")
-    return name, value
 
 
 def _print(summary: dict[str, Any], *, as_json: bool) -> None:

@@ -52,7 +52,8 @@ def report(counted: Table, again: Table = NONE_AGAIN) -> Table:
     """
     return query(
         """select file, format, bytes, lines, "rows" - repeated as "rows", repeated, blank, half, malformed,
-            unknown, untimed, unread, 0::bigint as "foreign", newer, coalesce($twin || twin, fault) as fault
+            unknown, untimed, unread, 0::bigint as "foreign", 0::bigint as outside,
+            newer, coalesce($twin || twin, fault) as fault
         from (
             select *, case when twin is null then coalesce(again, 0) else "rows" end as repeated
             from counted left join again using (file))""",

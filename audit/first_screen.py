@@ -76,7 +76,8 @@ def _a_day(tables: Tables) -> tuple[list[Row], float]:
 
 def _sentence(ours: Row, rows: Sequence[Row], when: str, *, plan: bool) -> str:
     spill, take = ("spills", "takes") if plan else ("spilled", "took")
-    own = f"This tree {spill} {_count(ours['spilled'])} advisories and {take} {_kilobytes(ours['bytes'])} {when}"
+    own = f"This tree {spill} {_count(ours['spilled'])} advisories"
+    own += f" and {take} {_kilobytes(ours['bytes'])} {when}"
     others = [row for row in _beside(rows) if row is not ours and row["spilled"]][:SPOKEN]
     if not others:
         return f"{own}."

@@ -8,11 +8,11 @@ files of one node overlap, as a copy does that was taken while the log grew, the
 once. That is so of `lines` and of `parquet`, each for itself.
 """
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pyarrow as arrow
 from pyarrow import Table
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from audit import files, lines, parquet
@@ -61,6 +61,26 @@ def read(spark: "SparkSession", listing: Listing, source: str = "") -> Intake:
         sums = (arrow.concat_tables(both, promote_options="permissive") for both in pairs)
         whole = Intake(whole.events.unionByName(part.events), *sums)
     return whole._replace(ignored=listing.ignored)
+
+
+def narrowed(intake: Intake, kept: Column, count: str, out: Table) -> Intake:
+    """The intake with only the rows that are `kept`. `out`: (file, gone) of the others, which are in the
+    column `count` of `files` from now on."""
+    events = intake.events.where(kept)
+    rolled = fetch(rollup(events))
+    steps = query(
+        """select node, backwards, (largest_step_back_s * 1e6)::bigint as step from clocks
+        semi join rolled using (node)""",
+        clocks=intake.clocks,
+        rolled=rolled,
+    )
+    told = query(_LESS.replace("COUNT", count), told=intake.files, other=out)
+    return intake._replace(events=events, rolled=rolled, files=told, clocks=clocks(rolled, steps))
+
+
+_LESS: Final = """select told.* replace (
+        "rows" - coalesce(gone, 0) as "rows", "COUNT" + coalesce(gone, 0) as "COUNT")
+    from told left join other using (file)"""
 
 
 def _lines(spark: "SparkSession", texts: list[LogFile], source: str) -> Intake:

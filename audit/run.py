@@ -7,6 +7,7 @@ log, and needs no Spark.
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,7 +35,8 @@ class Request:
     of the consumers in the logs. `usage`, `figures`: tables that the advisory log cannot hold (see
     docs/audit.md). `source`: the broker that wrote the logs, if that was none of ours.
     `every_event`: each coming and going of a consumer gets its row, also of a large log. `tree`: the one to
-    audit; '' = that of most sites."""
+    audit; '' = that of most sites. `period`: from when until when; None = not bounded. `named`: the summary
+    is to have the tree's name."""
 
     logs: Sequence[str]
     deployment: str
@@ -47,6 +49,8 @@ class Request:
     source: str = ""
     every_event: bool = False
     tree: str = ""
+    period: tuple[datetime | None, datetime | None] = (None, None)
+    named: bool = False
 
 
 def plan(request: Request, tree: Tree) -> dict[str, Any]:
@@ -63,7 +67,7 @@ def plan(request: Request, tree: Tree) -> dict[str, Any]:
 def audit(spark: "SparkSession", request: Request, tree: Tree | None = None) -> dict[str, Any]:
     """Audit logs. Returns a summary; everything else is in `request.out`. Raises `UsageError` for wrong
     input. `tree`: of the table of sites, if it has been read already."""
-    from audit import given, holes
+    from audit import given, holes, period
     from audit.listing import list_all
     from audit.passes import Passes
     from audit.reading import read
@@ -75,13 +79,15 @@ def audit(spark: "SparkSession", request: Request, tree: Tree | None = None) -> 
         return plan(request, tree)
     output, listing = Output(request.out), list_all(spark, list(request.logs))
     usage, figures = given.usage(spark, listing, request.usage), given.figures(spark, request.figures)
-    intake, trees = told_apart(read(spark, listing, request.source), tree.nodes, request.tree)
+    whole, trees = told_apart(read(spark, listing, request.source), tree.nodes, request.tree)
+    intake = period.within(whole, request.period)
     passes = Passes(spark, intake)
     output.write("trees", trees)
     output.write("files", query("from files order by fault is null, file", files=intake.files))
     output.write("intake", totals(intake.files))
     output.write("logs", holes.logs(intake.rolled))
-    output.write("holes", query("from holes order by node, series, first", holes=passes.holes()))
+    missing = passes if intake is whole else Passes(spark, whole)
+    output.write("holes", period.holes_within(missing.holes(), request.period))
     _nodes(output, tree)
     output.write("silent", waste.silent(intake.rolled, tree.nodes))
     off = output.write("clocks", _clocks(passes, tree))
@@ -104,7 +110,8 @@ def audit(spark: "SparkSession", request: Request, tree: Tree | None = None) -> 
         _what_if(output, tree, consumers, request)
     elif request.rules:
         _what_if(output, tree, population.NOBODY, request)
-    return _finish(output, tree, len(intake.ignored), request, time.monotonic() - began)
+    name = period.tree_of(intake) if request.named and not request.tree else request.tree
+    return _finish(output, tree, len(intake.ignored), request, time.monotonic() - began, name)
 
 
 def _nodes(output: Output, tree: Tree) -> None:
@@ -184,13 +191,18 @@ def _what_if(output: Output, tree: Tree, consumers: Table, request: Request) -> 
         output.write("same_churn", churn.same_churn(tree, consumers, costs, counted, sizes))
 
 
-def _finish(output: Output, tree: Tree, ignored: int, request: Request, seconds: float) -> dict[str, Any]:
+def _finish(
+    output: Output, tree: Tree, ignored: int, request: Request, seconds: float, name: str = ""
+) -> dict[str, Any]:
     tables = output.tables
     verdict = judge(tables, tree.members, named=bool(request.tree))
     found, taken = find(tables), tables["intake"][0]
     verdicts = ("needed", "spilled", "moved", "unknown", "domain")
     summary = {
         "plan": not request.logs,
+        "tree": name,
+        "since": request.period[0] and request.period[0].isoformat(),
+        "until": request.period[1] and request.period[1].isoformat(),
         "nodes": tree.members,
         "files": taken["files"],
         "ignored_files": ignored,

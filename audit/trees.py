@@ -10,11 +10,9 @@ import pyarrow as arrow
 from pyarrow import Table
 from pyspark.sql import functions as F
 
-from audit.clocks import clocks
 from audit.errors import UsageError
 from audit.queries import query, rows
-from audit.reading import Intake
-from audit.rollup import rollup
+from audit.reading import Intake, narrowed
 from audit.session import fetch
 
 NONE: Final = arrow.schema(
@@ -46,11 +44,12 @@ def told_apart(intake: Intake, nodes: Table, wanted: str = "") -> tuple[Intake, 
         there = ", ".join(row["tree"] for row in rows(trees)) or "none"
         raise UsageError(f"--tree {wanted}: no row is of this tree: expected one of {there}")
     foreign = query(
-        """select file, sum("rows") as "foreign" from counts where tree != $chosen group by file""",
+        """select file, sum("rows")::bigint as gone from counts where tree != $chosen group by file""",
         counts=counts,
         chosen=chosen,
     )
-    return (_without(intake, foreign, chosen) if len(foreign) else intake), trees
+    of_it = F.coalesce(F.col("tree") == chosen, F.lit(True))
+    return (narrowed(intake, of_it, "foreign", foreign) if len(foreign) else intake), trees
 
 
 _TREES: Final = """with found as (
@@ -60,22 +59,3 @@ _TREES: Final = """with found as (
     select tree, nodes, "rows", case when $wanted != '' then tree = $wanted
         else row_number() over (order by known desc, "rows" desc, tree) = 1 end as audited
     from found order by audited desc, tree"""
-
-
-def _without(intake: Intake, foreign: Table, chosen: str) -> Intake:
-    events = intake.events.where(F.coalesce(F.col("tree") == chosen, F.lit(True)))
-    rolled = fetch(rollup(events))
-    steps = query(
-        """select node, backwards, (largest_step_back_s * 1e6)::bigint as step from clocks
-        semi join rolled using (node)""",
-        clocks=intake.clocks,
-        rolled=rolled,
-    )
-    told = query(
-        """select told.* replace ("rows" - coalesce(other."foreign", 0) as "rows",
-            coalesce(other."foreign", 0) as "foreign")
-        from told left join other using (file)""",
-        told=intake.files,
-        other=foreign,
-    )
-    return intake._replace(events=events, rolled=rolled, files=told, clocks=clocks(rolled, steps))
