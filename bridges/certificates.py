@@ -138,7 +138,7 @@ def split(pem: bytes) -> list[bytes]:
     """Each certificate in PEM text by itself. Raises `CertificateError`."""
     try:
         return [each.public_bytes(Encoding.PEM) for each in x509.load_pem_x509_certificates(pem)]
-    except ValueError as error:
+    except _UNREADABLE as error:
         raise CertificateError(f"no certificates in PEM ({error})") from None
 
 
@@ -312,5 +312,5 @@ def _public_der(key: ec.EllipticCurvePublicKey) -> bytes:
 def _certificate(pem: bytes) -> x509.Certificate:
     try:
         return x509.load_pem_x509_certificate(pem)
-    except ValueError as error:
+    except _UNREADABLE as error:
         raise CertificateError(f"no certificate in PEM ({error})") from None
