@@ -6,7 +6,7 @@ session: the node's database is all that there is of it. A queue is read as long
 
 import hashlib
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 import msgspec
@@ -386,7 +386,7 @@ class MqttReading:
         window = self._client.connection.window
         was_full = window is not None and window.room <= 0
         if acks:
-            self._client.ask(Acknowledge([(each, each) for each in acks]))
+            self._client.ask(Acknowledge(list(_runs(acks))))
         refusals, self._refusals = self._refusals, []
         if refusals:
             self._client.ask(*refusals)
@@ -420,6 +420,16 @@ class Subscribing:
             if is_over():
                 break
         return len(self.codes) == len(self.packet.filters)
+
+
+def _runs(numbers: list[int]) -> Iterator[tuple[int, int]]:
+    """First and last of each run, which is dealt with in one step: what follows is given together."""
+    numbers = sorted(numbers)
+    begin = 0
+    for at, number in enumerate(numbers):
+        if at + 1 == len(numbers) or numbers[at + 1] > number + 1:
+            yield numbers[begin], number
+            begin = at + 1
 
 
 def _name(spelled: str) -> str:

@@ -7,7 +7,7 @@ import pytest
 
 from broker.core.clients.kept_sessions import NEVER
 from broker.mqtt.packets import Publish, Subscribe
-from broker.mqtt.reading import Subscribing
+from broker.mqtt.reading import Subscribing, _runs
 
 
 def subscribe(client: Any, *filters: tuple[str, int]) -> list[int]:
@@ -62,3 +62,9 @@ def test_an_identifier_of_a_message_that_comes_again_with_a_lower_qos_is_release
     assert b"\x00\x02once" in said
     again.reading.completed(1)
     assert "given 1" not in kept.values
+
+
+def test_acknowledgements_in_a_row_are_one() -> None:
+    assert list(_runs([])) == []
+    assert list(_runs([7])) == [(7, 7)]
+    assert list(_runs([3, 1, 2, 9, 5, 6, 11])) == [(1, 3), (5, 6), (9, 9), (11, 11)]
