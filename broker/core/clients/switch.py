@@ -149,17 +149,18 @@ class Switch:
             if not self.stopping:
                 self._end_consumers(session, list(islice(session.consumers, most)))
             if self.stopping or not session.consumers:
-                self._end_transient(session, list(islice(session.transient, most)))
+                self._end_transient(session, most)
         if not self.stopping and (session.consumers or session.transient):
             self._context.clock.go_on(session, partial(self._end_some, session))
 
-    def _end_transient(self, session: Session, names: list[str]) -> None:
-        """Unless a new session of that token has come back for them."""
+    def _end_transient(self, session: Session, most: int) -> None:
+        """End so many of its queues, unless a new session of that token has come back for them."""
         heir = self.sessions.get(session.token, session)
-        session.transient.difference_update(names)
-        for name in heir.transient.symmetric_difference(names).intersection(names):
-            for end in self._policies.transient_ended:
-                end(name)
+        for _ in range(min(most, len(session.transient))):
+            name = session.transient.pop()
+            if name not in heir.transient:
+                for end in self._policies.transient_ended:
+                    end(name)
 
     def _session(self, connection: Connection) -> Session:
         if connection.session is None:

@@ -94,6 +94,30 @@ def test_a_large_session_ends_a_part_at_a_time(forest: Forest) -> None:
     assert forest["hq"].waiting() == 0
 
 
+class NeverWhole(set[str]):
+    """Names that are taken one by one: nothing goes through all of them."""
+
+    def __iter__(self) -> Any:
+        raise AssertionError("a step looks at every queue that is left")
+
+    symmetric_difference = difference = union = copy = __iter__  # type: ignore[assignment]
+
+
+def test_no_step_of_an_end_looks_at_all_queues_that_are_left(forest: Forest) -> None:
+    core = forest.add("hq").core
+    client = Client(forest, MANY)
+    session = client.connection.session
+    assert session is not None
+    session.transient = NeverWhole(session.transient)
+    client.switch.close(client.connection)
+    while core.clock.next is not None:
+        core.advance(core.clock.next)
+        core.clock.run_due()
+    forest.settle()
+    assert not len(session.transient)
+    assert not [queue for queue in core.custody.queues.values() if queue.created]
+
+
 def test_who_comes_back_while_its_session_ends_has_the_queue_that_it_asks_for(forest: Forest) -> None:
     core = forest.add("hq").core
     client = Client(forest, MANY)
