@@ -125,11 +125,11 @@ async def test_a_state_is_told_by_shape_and_word_not_by_colour_alone(
 ) -> None:
     page = await opened(await served(fake), "tree")
     shapes = set()
-    for state in ("running", "down", "blocked", "connecting"):
+    for state in ("running", "down", "blocked"):
         mark = page.locator(".row .mark", has_text=state).first
         await expect(mark).to_be_visible()
         shapes.add(await mark.locator("svg").evaluate("shape => shape.innerHTML"))
-    assert len(shapes) == 4
+    assert len(shapes) == 3
 
 
 async def test_one_store_of_2000_is_found_and_only_what_is_seen_is_in_the_page(
@@ -375,7 +375,7 @@ async def test_at_400_pixels_name_state_and_count_are_seen_and_nothing_scrolls_s
         if view in NARROW:
             await expect(rows(page).nth(2)).to_be_visible()
         for title in NARROW.get(view, ()):
-            head = page.get_by_role("columnheader", name=title, exact=True)
+            head = page.get_by_role("columnheader", name=re.compile(f"^{title}( [▲▼])?$"))
             await expect(head).to_be_in_viewport(ratio=1)
             assert await head.evaluate("head => head.scrollWidth <= head.clientWidth"), (view, title)
         wide = await page.evaluate(WIDE)

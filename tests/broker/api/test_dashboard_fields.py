@@ -46,6 +46,7 @@ OWN: dict[str, set[str]] = {
     "advisories.js": {"order"},
     "follow.js": {"order", "queue", "task"},
     "routes.js": {"kinds"},
+    "publishing.js": {"expires_in"},
     "queues.js": {"queue"},
     "trace.js": {"hue", "reply"},
 }

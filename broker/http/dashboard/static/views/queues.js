@@ -36,15 +36,19 @@ function show(root, { live, rest, go }) {
     found: (row, lower) => includes(lower, row.name),
     empty: "No queues at this node.",
     keyOf: (row) => row.name,
-    open: (row) => go("queues", row.name),
+    // The list stays as it is below the panel, with its row and the focus.
+    open: (row) => {
+      history.pushState(null, "", `#/queues/${encodeURIComponent(row.name)}`);
+      showQueue(row.name, { live });
+    },
     sortBy: "messages",
     descending: true,
     columns: [
       { key: "name", title: "Queue", width: "minmax(220px, 2.4fr)", narrow: "minmax(0, 1fr)", sort: (row) => row.name, text: (row) => JSON.stringify([row.name, made.searched, row.transient, row.home]), draw: (row) => nameCell(row, made.searched), hint: (row) => visible(row.name) },
-      { key: "messages", title: "Messages", width: "92px", narrow: "76px", number: true, sort: (row) => row.messages, text: (row) => count(row.messages), draw: (row) => dim(count(row.messages)) },
+      { key: "messages", title: "Messages", width: "92px", narrow: "90px", number: true, sort: (row) => row.messages, text: (row) => count(row.messages), draw: (row) => dim(count(row.messages)) },
       { key: "bytes", title: "Bytes", width: "82px", number: true, sort: (row) => row.bytes, text: (row) => (row.messages ? bytes(row.bytes) : "") },
       { key: "oldest", title: "Oldest", width: "76px", number: true, sort: (row) => row.oldest_s, text: (row) => (row.messages ? age(row.oldest_s) : "") },
-      { key: "readers", title: "Readers", width: "76px", narrow: "62px", number: true, sort: (row) => row.readers, text: (row) => `${count(row.readers)} ${row.messages && !(row.targets ?? []).length}`, draw: (row) => readersCell(row) },
+      { key: "readers", title: "Readers", width: "76px", narrow: "66px", number: true, sort: (row) => row.readers, text: (row) => `${count(row.readers)} ${row.messages && !(row.targets ?? []).length}`, draw: (row) => readersCell(row) },
       { key: "in", title: "In/s", width: "64px", number: true, sort: (row) => row.in_per_s, text: (row) => figure(row.in_per_s, rate), draw: (row) => dim(figure(row.in_per_s, rate)) },
       { key: "out", title: "Out/s", width: "64px", number: true, sort: (row) => row.out_per_s, text: (row) => figure(row.out_per_s, rate), draw: (row) => dim(figure(row.out_per_s, rate)) },
       { key: "latency", title: "Latency", width: "76px", number: true, sort: (row) => row.latency_s, text: (row) => (row.latency_s ? duration(row.latency_s) : "") },
@@ -66,7 +70,7 @@ function show(root, { live, rest, go }) {
     ],
   });
   const unlisten = live.listen(() => made.draw());
-  if (rest[0]) showQueue(rest[0], { live, go });
+  if (rest[0]) showQueue(rest[0], { live });
   return {
     stop: () => {
       unlisten();
@@ -97,13 +101,13 @@ function readersCell(row) {
 
 // --- one queue
 
-function showQueue(name, { live, go }) {
+function showQueue(name, { live }) {
   const path = `queues/${encodeURIComponent(name)}`;
   const here = location.hash;
   const side = panel(visible(name), () => {
     asking.stop();
     messages.stop();
-    if (location.hash === here) go("queues");
+    if (location.hash === here) history.replaceState(null, "", "#/queues");
   });
   const about = h("div", {});
   const readers = h("section", {});

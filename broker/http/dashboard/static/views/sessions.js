@@ -29,7 +29,7 @@ function show(root) {
     open: showSession,
     columns: [
       { key: "session", title: "Session", width: "minmax(160px, 1.4fr)", narrow: "minmax(0, 1fr)", sort: (row) => row.session, text: (row) => visible(row.session), draw: (row) => h("span", { class: "mono" }, visible(row.session)) },
-      { key: "links", title: "Connections", width: "98px", narrow: "84px", number: true, sort: (row) => connectionsOf(row).length, text: (row) => count(connectionsOf(row).length) },
+      { key: "links", title: "Connections", width: "98px", narrow: "98px", number: true, sort: (row) => connectionsOf(row).length, text: (row) => count(connectionsOf(row).length) },
       { key: "kind", title: "Kind", width: "96px", text: (row) => [...new Set(connectionsOf(row).map((item) => item.kind))].join(", ") },
       { key: "address", title: "Address", width: "minmax(140px, 1.2fr)", text: (row) => connectionsOf(row)[0]?.address ?? "" },
       { key: "heard", title: "Last heard", width: "88px", narrow: "78px", number: true, sort: heardOf, text: (row) => (Number.isFinite(heardOf(row)) ? duration(Math.floor(heardOf(row))) : "") },

@@ -191,7 +191,7 @@ function show(root, { live, rest, go }) {
       },
       { key: "state", title: "Link", width: "118px", narrow: "84px", text: (row) => (row.self ? "this node" : row.state), draw: (row) => stateCell(row) },
       { key: "since", title: "Since", width: "78px", number: true, text: (row) => (row.link?.since_s === undefined ? "" : duration(row.link.since_s)) },
-      { key: "waiting", title: "Waiting", width: "76px", narrow: "54px", number: true, text: (row) => figure(waitingOf(row), short), draw: (row) => dim(figure(waitingOf(row), short)) },
+      { key: "waiting", title: "Waiting", width: "76px", narrow: "64px", number: true, text: (row) => figure(waitingOf(row), short), draw: (row) => dim(figure(waitingOf(row), short)) },
       { key: "oldest", title: "Oldest", width: "72px", number: true, text: (row) => (row.link?.spool_oldest_s ? age(row.link.spool_oldest_s) : "") },
       { key: "in", title: "In/s", width: "62px", number: true, text: (row) => figure(ratesOf(row, "in"), rate), draw: (row) => dim(figure(ratesOf(row, "in"), rate)) },
       { key: "out", title: "Out/s", width: "62px", number: true, text: (row) => figure(ratesOf(row, "out"), rate), draw: (row) => dim(figure(ratesOf(row, "out"), rate)) },
