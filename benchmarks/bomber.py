@@ -21,7 +21,8 @@ from sapwood.protocol.destinations import Kind, parse
 from treeconnector import frames
 from treeconnector.frames import Advice, Advise, Frame, Position, Volatile
 from treeconnector.identity import BundleIds, Identity, new_uuid
-from treeconnector.link import Link, LinkSettings, PeerHello, Standing
+from treeconnector.link import Link, LinkSettings, Standing
+from treeconnector.link_events import PeerHello
 
 _PACKET: Final = 1024 * 1024
 _LARGEST: Final = 16 * 1024 * 1024 - 100

@@ -18,9 +18,9 @@
 | `link_events` | what a link tells its node |
 | `link_handshake` | how a link comes up: hello, hello, proof, proof; and how it is refused on the way |
 | `frame_events` | what a peer says with frames that change nothing of the link |
-| `link_machine` | every link's state, time and end |
+| `link_sender` | all that a node says on a link that is up |
 | `link_settings` | what a link is told when it is made, and the hello that follows from it |
-| `link_states` | which frame is legal when: the link's one table, and the diagram made from it |
+| `link_states` | which frame is legal when: one table, where a link stands in it, and the diagram |
 | `offers` | what one end of a link has told the other about routes |
 | `outgoing` | what one end of a link has to send, in the order that the protocol demands |
 | `pacing` | time on a link: is the peer alive, and does it send too much |

@@ -19,6 +19,8 @@ from treeconnector.link_settings import checked_name, clean
 from treeconnector.streams import Streams
 
 MAX_AUTHORITIES: Final = 24 * 1024
+UNPACKED_AS_A_FRAME: Final = 16 * 1024
+"""A bundle that is unpacked much larger than it comes costs as frames do that are read as slowly."""
 DIGEST: Final = 16
 DIGEST_BACK: Final = 20
 _MOST_SINCE: Final = (1 << 32) - 1
@@ -133,3 +135,15 @@ def event_of(frame: Any, incoming: Incoming, streams: Streams, peer: str) -> Eve
     if kind in _STREAMED:
         return _STREAMED[kind](streams, frame)
     return _TAKEN[kind](incoming, frame) if kind in _TAKEN else _READ[kind](peer, frame)
+
+
+def cost_of(event: Event) -> int:
+    """Some events cost what further frames do."""
+    match event:
+        case events.Advised(advices=advices):
+            return len(advices)
+        case events.PeerAsksInterest(topics=topics, ended=ended):
+            return len(topics) + len(ended)
+        case events.BundleArrived() | events.VolatileArrived():
+            return event.header.size // UNPACKED_AS_A_FRAME
+    return 0

@@ -12,94 +12,43 @@ Surprises: a hello travels alone in its packet, because the proofs cover that pa
 is told about routes or numbers to a child that has not proved itself.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, ClassVar, Final
 
 from sapwood.protocol import bundles
-from sapwood.protocol.destinations import Destination
-from sapwood.protocol.errors import LinkRefused, LocalError, Refusal, SequenceError
-from treeconnector import address_frames, frames, hellos
-from treeconnector.frame_events import DIGEST, DIGEST_BACK
-from treeconnector.frames import Advice, Frame, Member, Whereabouts
-from treeconnector.incoming import Incoming
+from sapwood.protocol.errors import FrameError, LinkRefused, LocalError, Refusal, RemoteError, SequenceError
+from sapwood.protocol.packets import MOMENT
+from sapwood.protocol.packets import pieces as pieces_of
+from treeconnector import frames, hellos
+from treeconnector.frame_events import UNPACKED_AS_A_FRAME, cost_of, event_of
+from treeconnector.frames import Frame, Hello, Member
+from treeconnector.identity import Identity
+from treeconnector.incoming import Incoming, decode_packet
 from treeconnector.link_events import (
     Acked,
-    Advised,
-    BundleArrived,
-    ChainChanged,
     Event,
     LinkEnded,
-    LinkUp,
-    MeshChanged,
-    PeerAsks,
-    PeerAsksInterest,
-    PeerAuthorities,
-    PeerConflict,
-    PeerDeclined,
-    PeerGave,
-    PeerGrants,
-    PeerHas,
     PeerHello,
-    PeerHolds,
-    PeerInvalidates,
-    PeerKnowsNobody,
     PeerLeft,
-    PeerMoved,
     PeerPaused,
-    PeerReleases,
-    PeerTellsInterest,
     Proven,
-    SnapshotEnded,
-    SnapshotStarted,
     Throttled,
-    VolatileArrived,
 )
-from treeconnector.link_handshake import refusal_of
-from treeconnector.link_machine import LinkMachine
-from treeconnector.link_settings import LinkSettings, Standing, clean
-from treeconnector.link_states import State
-from treeconnector.outgoing import Snapshot
-from treeconnector.permits import Grant, pack, pieces
+from treeconnector.link_handshake import Handshake, refusal_of
+from treeconnector.link_sender import LinkSender
+from treeconnector.link_settings import LinkSettings, Standing, clean, hello_of
+from treeconnector.link_states import Phase, State
+from treeconnector.outgoing import Outgoing
+from treeconnector.pacing import KeepAlive, Pace
+from treeconnector.streams import PIECE, Streams
 
-__all__ = [
-    "Acked",
-    "Advised",
-    "BundleArrived",
-    "ChainChanged",
-    "Event",
-    "Link",
-    "LinkEnded",
-    "LinkSettings",
-    "LinkUp",
-    "MeshChanged",
-    "PeerAsks",
-    "PeerAsksInterest",
-    "PeerAuthorities",
-    "PeerConflict",
-    "PeerDeclined",
-    "PeerGave",
-    "PeerGrants",
-    "PeerHas",
-    "PeerHello",
-    "PeerHolds",
-    "PeerInvalidates",
-    "PeerKnowsNobody",
-    "PeerLeft",
-    "PeerMoved",
-    "PeerPaused",
-    "PeerReleases",
-    "PeerTellsInterest",
-    "Proven",
-    "SnapshotEnded",
-    "SnapshotStarted",
-    "Standing",
-    "State",
-    "Throttled",
-    "VolatileArrived",
-]
+__all__ = ["Event", "Link", "LinkSettings", "Standing", "State"]
+
+_BUNDLES: Final = frozenset((frames.Bundle, frames.Part, frames.Volatile))
+_PULL: Final = 256 * 1024
 
 
-class Link(LinkMachine):
+class Link:
     """One end of a link. `chain`: names from this node up to the root, this one first. `nonce`: 16 to 64
     random bytes, for this link alone. Raises `LocalError` if the peer could not accept such a hello.
 
@@ -107,6 +56,105 @@ class Link(LinkMachine):
     `LinkUp` on. `end_text`: why it ended, `end_error`: what was wrong, if anything. `throttled_until`: read
     nothing before. `heard_at`: time of the last packet. `bytes_in`, `bytes_out`: of all packets so far.
     """
+
+    _handlers: ClassVar[dict[type[Any], Callable[[Any, Any, list[Event]], None]]] = {}
+
+    def __init__(
+        self,
+        identity: Identity,
+        settings: LinkSettings,
+        *,
+        dials: bool,
+        chain: Sequence[str],
+        now: float,
+        addresses: Sequence[str] = (),
+        zone: str = "",
+        mesh: Sequence[Member] = (),
+        above: Sequence[str] = (),
+        nonce: bytes,
+        reads: int = bundles.VERSION,
+    ) -> None:
+        self.identity = identity
+        self.dials = dials
+        self.peer: Hello | None = None
+        self.version = 0
+        self.end_text = ""
+        self.end_error: RemoteError | LinkRefused | None = None
+        self.throttled_until = 0.0
+        self.heard_at = now
+        self.bytes_in = self.bytes_out = 0
+        self._settings = settings
+        self.hello = hello_of(identity, settings, chain, addresses, zone, mesh, above, nonce, reads)
+        self._handshake = Handshake(self.hello, dials=dials)
+        self._phase = Phase(dials=dials)
+        self._limit = hellos.MAX_HELLO
+        self._handshake_ends = now + settings.handshake_timeout
+        self._keep_alive = KeepAlive(settings.keep_alive, settings.dead_after, now)
+        self._was_heard = False
+        self._pace = Pace(settings.max_frames_per_second, now)
+        self._pings = self._control_frames = 0
+        self._out = Outgoing(settings.max_frame)
+        self.streams = Streams(settings.streams, settings.pool, dials=dials)
+        self.say = LinkSender(self._phase, self._out, self.streams)
+        self._in = Incoming(0, settings.max_message, settings.window_bundles, settings.window_bytes)
+        if dials:
+            self._out.control(self.hello)
+
+    @property
+    def has_secret(self) -> bool:
+        """Do both ends prove a secret to each other?"""
+        return self._handshake.secret is not None
+
+    def __repr__(self) -> str:
+        side = "child" if self.dials else "parent"
+        return (
+            f"<Link {self.identity.name} ({side}) - {self.peer_name} {self._phase.state}"
+            f" sent={self._out.sent} acked={self._out.acked} waiting={self._out.waiting}"
+            f" received={self._in.received} acknowledged={self._in.acknowledged}>"
+        )
+
+    # --- what it is
+
+    @property
+    def state(self) -> State:
+        return self._phase.state
+
+    @property
+    def is_up(self) -> bool:
+        return self._phase.state is State.UP
+
+    @property
+    def refusal(self) -> Refusal | None:
+        """Why one of the two refused it, if one has."""
+        return self.end_error.reason if isinstance(self.end_error, LinkRefused) else None
+
+    @property
+    def peer_name(self) -> str:
+        return self.peer.name if self.peer else "?"
+
+    def both_know(self, word: str) -> bool:
+        """Have both ends said in their hellos that they understand these optional frames?"""
+        return self.peer is not None and word in self.peer.knows and word in self.hello.knows
+
+    @property
+    def control_bytes(self) -> int:
+        """Bytes of control frames that have not left yet; whoever drives the link bounds them."""
+        return self._out.control_bytes
+
+    @property
+    def buffered_bytes(self) -> int:
+        """Bytes that wait to be pulled, nearly: 0 exactly when there are none."""
+        return self._out.buffered_bytes
+
+    def when_there_is_output(self, call: Callable[[], object]) -> None:
+        """Call it whenever there may be something to pull; cheap, and often."""
+        self._out.wake = call
+
+    def next_deadline(self) -> float | None:
+        """When `handle_timer` has something to do, if nothing happens before."""
+        if self._phase.state is State.ENDED:
+            return None
+        return self._alive().deadline if self._phase.state is State.UP else self._handshake_ends
 
     # --- how it comes up
 
@@ -117,7 +165,7 @@ class Link(LinkMachine):
             events += self.refuse(*objection)
             return
         self.version, self._limit = hellos.terms(self.hello, frame)
-        self._out.max_frame = self._limit
+        self.say.agree(frame, self._limit)
         events.append(PeerHello(frame))
 
     def accept(self, secret: bytes | None, standing: Standing | None = None) -> None:
@@ -125,12 +173,12 @@ class Link(LinkMachine):
 
         `standing`: the child gives it here, since it goes out with its proof; the parent gives it to `admit`.
         """
-        if self._state is State.ENDED:
+        if self._phase.state is State.ENDED:
             return
-        if self._state is not State.CHOOSING:
+        if self._phase.state is not State.CHOOSING:
             raise LocalError(f"cannot accept: {self!r}")
         self._handshake.accept(secret, standing, self.peer_name)
-        self._enter(State.PROVING)
+        self._phase.enter(State.PROVING)
         if standing is not None:
             self._out.control(self._handshake.proof(standing))
         else:
@@ -148,24 +196,20 @@ class Link(LinkMachine):
     def admit(self, standing: Standing) -> list[Event]:
         """After `Proven`, at the parent: the link is up. Returns `LinkUp`."""
         events: list[Event] = []
-        if self._state is State.ENDED:
+        if self._phase.state is State.ENDED:
             return events
-        if self._state is not State.ADMITTING:
+        if self._phase.state is not State.ADMITTING:
             raise LocalError(f"cannot admit: {self!r}")
         self._out.control(self._handshake.proof(standing))
-        self._enter(State.UP)
+        self._phase.enter(State.UP)
         self._up(standing, events)
         return events
 
     def _up(self, standing: Standing, events: list[Event]) -> None:
         assert self.peer is not None
         up, settings = self._handshake.up(standing, self.peer), self._settings
-        self._in = Incoming(
-            up.resumption.position.received,
-            settings.max_message,
-            settings.window_bundles,
-            settings.window_bytes,
-        )
+        received = up.resumption.position.received
+        self._in = Incoming(received, settings.max_message, settings.window_bundles, settings.window_bytes)
         self._out.open_window(up.resumption.peer_received, self.peer.window_bundles, self.peer.window_bytes)
         self.streams.peer_takes = self.peer.streams
         self._was_heard = True
@@ -198,47 +242,9 @@ class Link(LinkMachine):
         text = clean(frame.text)
         self._over(PeerLeft(text), f"{self.peer_name} says goodbye: {text}", events)
 
-    # --- what the node says while the link is up
-
-    def advise(self, advices: Sequence[Advice]) -> None:
-        """Tell the peer. During a snapshot it is held, the last word on each key, until the end of it."""
-        if self._require(frames.Advise):
-            self._out.advise(advices)
-
-    def snapshot(self, advices: Sequence[Advice], digest: bytes) -> None:
-        """Tell the peer all that we offer: one consistent cut, not changed afterwards, and its digest."""
-        if self._require(frames.SnapshotBegin):
-            self._out.snapshot(Snapshot(advices, digest))
-
-    @property
-    def is_telling(self) -> bool:
-        """Is a snapshot on its way to the peer?"""
-        return self._out.telling
-
-    def send_bundle(self, number: int, header: bytes, body: bytes) -> None:
-        """Send a bundle that is on disk with its number. It waits here until the peer's window opens."""
-        if self._state is not State.UP and not self._require(frames.Bundle):
-            return
-        self._check_size(header, body)
-        self._out.bundle(number, header, body)
-
-    def send_volatile(self, header: bytes, body: bytes) -> None:
-        """Send a bundle that is neither stored nor numbered. Caller's duty: mind `buffered_bytes`."""
-        if self._require(frames.Volatile):
-            self._check_size(header, body)
-            self._out.volatile(header, body)
-
-    def _check_size(self, header: bytes, body: bytes) -> None:
-        size = len(header) + len(body)
-        if size > self.largest_bundle or not 0 < len(header) <= bundles.MAX_HEADER:
-            raise LocalError(
-                f"a bundle of {size} bytes with a header of {len(header)}: {self.peer_name} takes"
-                f" {self.largest_bundle} and headers of {bundles.MAX_HEADER} at most"
-            )
-
     def acknowledge(self, received: int) -> None:
         """Everything up to `received` is committed here. May be called often: the last one is sent."""
-        if self._require(frames.Ack) and self._in.acknowledge(received):
+        if self._phase.may_send(frames.Ack) and self._in.acknowledge(received):
             self._out.ack(received)
 
     @property
@@ -246,148 +252,188 @@ class Link(LinkMachine):
         """Has the peer used a good part of its window, so that it should hear of it at once?"""
         return self._in.owes_much
 
-    def hold(self, destination: str) -> None:
-        """Ask the peer to keep what is for `destination` (text; '' = everything)."""
-        if self._require(frames.Hold):
-            self._out.control(frames.Hold(destination))
+    # --- bytes and time
 
-    def release(self, destination: str) -> None:
-        if self._require(frames.Release):
-            self._out.control(frames.Release(destination))
+    def pieces(self, packet: bytes) -> Iterable[bytes]:
+        """A packet as what may be received one after the other in its place, each of it in a moment."""
+        if len(packet) <= MOMENT or len(packet) > self._limit:
+            return (packet,)  # small; or too large, which `receive` says
+        return pieces_of(packet)
 
-    def send_chain(self, chain: Sequence[str], above: Sequence[str] = ()) -> None:
-        """Parent only. Names from this node up to the root, this one first; and who else is above it."""
-        if self._require(frames.Chain):
-            self._out.control(frames.Chain(list(chain), list(above)))
+    def receive(self, packet: bytes, now: float) -> list[Event]:
+        """Take one packet from the carrier. Never raises: what is wrong with it ends the link."""
+        events: list[Event] = []
+        if self._phase.state is State.ENDED:
+            return events
+        self.heard_at = now
+        self._was_heard = True
+        self.bytes_in += len(packet)
+        try:
+            self._take(packet, events)
+        except RemoteError as error:
+            self._broken(error, events)
+        if self.streams.open and self.streams.has_news:
+            self._out.wake()
+        if self._control_frames:
+            self._slow_down(now, events)
+        return events
 
-    def send_mesh(self, members: Sequence[Member], left: Sequence[str] = ()) -> None:
-        """The other nodes of our mesh, as we know them now, and who has left it for good."""
-        if self._require(frames.Mesh):
-            self._out.control(frames.Mesh(list(members), list(left)))
+    def _take(self, packet: bytes, events: list[Event]) -> None:
+        found = decode_packet(packet, self._limit)
+        if not found:
+            raise FrameError("a packet without frames")
+        if self._phase.state is State.GREETING:
+            if len(found) > 1:
+                raise FrameError(f"a packet of {len(found)} frames: expected a Hello, alone")
+            self._handshake.peer_packet = packet
+        for frame in found:
+            kind = type(frame)
+            then = self._phase.legal.get(kind)
+            if then is None:
+                if self._phase.state is State.ENDED:
+                    return
+                raise SequenceError(self._phase.illegal(kind))
+            if isinstance(frame, frames.Bundle):
+                arrived = self._in.bundle(frame)
+                self._control_frames += arrived.header.size // UNPACKED_AS_A_FRAME
+                events.append(arrived)
+                continue
+            if kind not in _BUNDLES and not self.streams.moves_much(frame):
+                self._control_frames += 1
+            if then is not self._phase.state:
+                self._phase.enter(then)
+            if kind in self._handlers:
+                self._handlers[kind](self, frame, events)
+            elif (event := event_of(frame, self._in, self.streams, self.peer_name)) is not None:
+                self._control_frames += cost_of(event)
+                events.append(event)
 
-    def send_authorities(self, certificates: bytes) -> None:
-        """Parent only. Of the nodes of our mesh, in PEM; `MAX_AUTHORITIES` bytes at most."""
-        if self._require(frames.Authorities):
-            self._out.control(frames.Authorities(certificates))
+    def _slow_down(self, now: float, events: list[Event]) -> None:
+        until = self._pace.charge(self._control_frames, now)
+        self._control_frames = 0
+        if until is not None and self._phase.state is not State.ENDED:
+            self.throttled_until = until
+            self._alive().heard(until)
+            events.append(Throttled(until))
 
-    def send_given(self, given: Sequence[tuple[bytes, bytes, bytes, int]], *, known: bool = False) -> None:
-        """To a node of our mesh: at most 500 bundles that children may give back (16 bytes), or have (20
-        to 52); of the first a bit for each message that they may, or nothing for all, and the reroutes that
-        the bundle had then. `known`: it is no news, and told since the link is new.
+    def handle_timer(self, now: float) -> list[Event]:
+        """To be called at `next_deadline()`; at any other time it does nothing."""
+        events: list[Event] = []
+        if self._phase.state is State.UP:
+            if self._alive().is_dead(now):
+                silence = now - self.heard_at
+                text = f"{self.peer_name} has been silent for {silence:.1f} s and does not answer"
+                self._end(RemoteError(text), text, events)
+            elif self._alive().must_ask(now):
+                self.probe(now)
+        elif self._phase.state is not State.ENDED and now >= self._handshake_ends:
+            events += self.refuse(Refusal.BUSY, self._too_late())
+        return events
+
+    def _too_late(self) -> str:
+        ours = self._phase.state in (State.CHOOSING, State.ADMITTING)
+        who = f"{self.identity.name} has not decided" if ours else f"waiting for {self.peer_name}"
+        return f"no handshake within {self._settings.handshake_timeout:g} s: {who} while {self._phase.state}"
+
+    def _alive(self) -> KeepAlive:
+        """The keep-alive, as the packets have it that have come since it was asked last."""
+        if self._was_heard:
+            self._was_heard = False
+            self._keep_alive.heard(self.heard_at)
+        return self._keep_alive
+
+    def not_heard(self, until: float) -> None:
+        """Nothing was read here until then: that was no silence of the peer's."""
+        self._alive().heard(until)
+
+    def probe(self, now: float) -> None:
+        """Ask now whether the peer is alive: `heard_at` will tell."""
+        if self._phase.state is State.UP:
+            self._pings += 1
+            self._out.control(frames.Ping(self._pings))
+            self._alive().asked(now)
+
+    def data_to_send(self, budget: int = _PULL) -> list[bytes]:
+        """Packets for the carrier, of about `budget` bytes together; [] if there is nothing to send."""
+        for frame in self.streams.credits():
+            self._out.control(frame)
+        packets = self._out.pull(budget)
+        self.bytes_out += sum(map(len, packets))
+        return packets
+
+    def streams_to_send(self, most: int = PIECE) -> list[bytes]:
+        """One packet of streams' bytes, or []. Caller's duty: `data_to_send` gives nothing, and all that it
+        gave has left, so that nothing waits for more than this packet.
         """
-        if self._require(frames.Given):
-            plain = [(bundle, mark if len(mark) == DIGEST else b"") for bundle, mark, *_ in given]
-            back = [mark for _, mark, *_ in given if len(mark) >= DIGEST_BACK]
-            which = [which for _, mark, which, _ in given if len(mark) == DIGEST]
-            since = [since for _, mark, _, since in given if len(mark) == DIGEST]
-            self._out.control(frames.Given(plain, known, back, which, since))
+        # where the carrier takes smaller packets there are never more than `PIECE`
+        room = most if self._out.max_frame >= frames.DEFAULT_MAX_FRAME else min(most, PIECE)
+        packets = self.streams.packet(room) if self.is_up else []
+        self.bytes_out += sum(map(len, packets))
+        return packets
 
-    def moved(self, name: str) -> None:
-        """Parent only. `name`, which is below the peer, is live elsewhere."""
-        if self._require(frames.Moved):
-            self._out.control(frames.Moved(name))
+    def transport_closed(self, text: str = "the transport closed") -> list[Event]:
+        """The carrier has gone, whoever closed it."""
+        events: list[Event] = []
+        if self._phase.state is not State.ENDED:
+            self._out.close(None, keep_control=False)
+            self._finish(None, text, events, by_peer=True)
+        return events
 
-    def conflict(self, name: str, text: str) -> None:
-        """Parent only. `name` is live from two children; the later link to it is to be refused."""
-        if self._require(frames.Conflict):
-            self._out.control(frames.Conflict(name, clean(text)))
+    # --- the end
 
-    def who_has(self, keys: Sequence[str]) -> None:
-        """Ask for names and incarnations, each as text; `PeerHas` and `PeerKnowsNobody` answer."""
-        if self._require(frames.WhoHas):
-            self._after_routes(frames.WhoHas, keys)
-
-    def i_have(self, found: Sequence[Whereabouts]) -> None:
-        """Tell where nodes are. Overtakes no advice: who learns of a node below us has its route already."""
-        if self._require(frames.IHave):
-            self._after_routes(frames.IHave, found)
-
-    def invalidate(self, incarnations: Sequence[bytes]) -> None:
-        """Take back what `i_have` said on this link of these."""
-        if self._require(frames.Invalidate):
-            self._after_routes(frames.Invalidate, incarnations)
-
-    def nobody(self, keys: Sequence[str], text: str) -> None:
-        """Answer that nobody has these."""
-        if self._require(frames.Nobody):
-            self._after_routes(lambda part: frames.Nobody(part, clean(text)), keys)
-
-    def ask_interest(self, said: Sequence[tuple[str, bool]]) -> None:
-        """Child only, of a parent that knows `INTEREST`: ask for a topic (True), or no more (False).
-
-        `PeerTellsInterest` answers.
-        """
-        if self._require(frames.AskInterest):
-            self._say_of_topics(frames.AskInterest, (True, False), said)
-
-    def tell_interest(self, said: Sequence[tuple[str, bool | None]]) -> None:
-        """Parent only, of topics that the child asks for: wanted, not wanted, or not known now (None)."""
-        if self._require(frames.TellInterest):
-            self._say_of_topics(frames.TellInterest, (True, False, None), said)
-
-    def _say_of_topics(
-        self, make: Callable[..., Frame], lists: tuple[bool | None, ...], said: Sequence[tuple[str, Any]]
+    def _finish(
+        self, error: RemoteError | LinkRefused | None, text: str, events: list[Event], *, by_peer: bool
     ) -> None:
-        """As few frames as hold all of these: a list of topics for each of the words."""
+        self._phase.enter(State.ENDED)
+        self.streams.forget()
+        self._in.forget()  # whoever keeps an ended link, be it a cycle of references, keeps no megabytes
+        self.end_text, self.end_error = text, error
+        events.append(LinkEnded(error, text, by_peer))
 
-        def frame(part: Sequence[tuple[str, Any]]) -> Frame:
-            return make(*([topic for topic, word in part if word is each] for each in lists))
+    def _end(self, error: RemoteError | LinkRefused, text: str, events: list[Event]) -> None:
+        """End it from this side, saying why."""
+        reason = error.reason if isinstance(error, LinkRefused) else Refusal.PROTOCOL
+        self._out.close(frames.Refuse(reason, text), keep_control=False)
+        self._finish(error, text, events, by_peer=False)
 
-        for encoded in address_frames.split(frame, said, self._limit):
-            self._out.raw(encoded)
+    def _broken(self, error: RemoteError, events: list[Event]) -> None:
+        """The peer broke the protocol."""
+        if self._phase.state is State.ENDED and events and isinstance(events[-1], LinkEnded):
+            return
+        text = clean(f"{self.peer_name if self.peer else 'the peer'} sent {error}")
+        self._end(type(error)(text), text, events)
 
-    def _after_routes(self, make: Callable[[Any], Frame], items: Sequence[Any]) -> None:
-        for encoded in address_frames.split(make, items, self._limit):
-            self._out.after_routes(encoded)
+    def refuse(self, reason: Refusal, text: str) -> list[Event]:
+        """Say no, at any time; the link ends."""
+        events: list[Event] = []
+        if self._phase.state is not State.ENDED:
+            text = clean(text)
+            self._end(LinkRefused(reason, text), text, events)
+        return events
 
-    def grant(self, grants: Sequence[Grant]) -> None:
-        """Parent only. All that limits what the peer may do; none at all: nothing does."""
-        if self._require(frames.Granted):
-            for data, more in pieces(pack(grants), self._out.max_frame):
-                self._out.control(frames.Granted(data, more))
+    def pause(self, text: str = "") -> list[Event]:
+        """This node stops for a while. Before the link is up, the peer is just told that we are busy."""
+        if self._phase.state in (State.UP, State.ENDED):
+            return self._leave(frames.Pause(clean(text)), text)
+        return self.refuse(Refusal.BUSY, text or f"{self.identity.name} stops")
 
-    # --- streams
+    def goodbye(self, text: str = "") -> list[Event]:
+        """This node leaves the tree, or the peer is to: routes are withdrawn. Only while the link is up."""
+        if self._phase.state is not State.ENDED:
+            self._phase.may_send(frames.Goodbye)
+        return self._leave(frames.Goodbye(clean(text)), text)
 
-    def open_stream(self, to: str, name: str, origin: str, channel: bytes, hops: int) -> int:
-        """Ask for a stream to what node `to` offers as `name`. Returns its number; see `streams.Streams`.
+    def _leave(self, frame: Frame, text: str) -> list[Event]:
+        events: list[Event] = []
+        if self._phase.state is not State.ENDED:
+            self._out.close(frame, keep_control=True)
+            self._finish(None, text, events, by_peer=False)
+        return events
 
-        Caller's duty: `streams.has_room`.
-        """
-        number = self.streams.begin()
-        self._out.control(frames.StreamOpen(number, to, name, origin, channel, hops))
-        return number
-
-    def accept_stream(self, number: int) -> None:
-        """What the peer asked for is there."""
-        if self.streams.accept(number):
-            self._out.control(frames.StreamOpened(number))
-
-    def send_stream(self, number: int, data: bytes) -> None:
-        """Let these bytes follow, behind all else that the link has to say."""
-        self.streams.send(number, data)
-        self._out.wake()
-
-    def finish_stream(self, number: int) -> None:
-        """Nothing more follows on it; what the peer sends still comes."""
-        self.streams.finish(number)
-        self._out.wake()
-
-    def reset_stream(self, number: int, reason: str, text: str) -> None:
-        """It is over in both directions, whatever waits."""
-        if self._state is State.UP and self.streams.remove(number):
-            self._out.control(frames.StreamReset(number, reason, clean(text)))
-
-    def stream_passed(self, number: int, size: int) -> None:
-        """So many bytes that came have been passed on, and as many more may come."""
-        self.streams.passed(number, size)
-        self._out.wake()
-
-    # --- what is not taken
-
-    def decline(self, keys: Sequence[Destination], text: str) -> None:
-        """These advices or bundles are over a limit, or not the peer's to make."""
-        if self._require(frames.Declined):
-            self._out.decline(keys, clean(text))
+    def _over(self, event: Event, text: str, events: list[Event]) -> None:
+        self._out.close(None, keep_control=False)
+        events.append(event)
+        self._finish(None, text, events, by_peer=True)
 
 
 Link._handlers = {

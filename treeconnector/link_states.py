@@ -1,4 +1,4 @@
-"""Which frame is legal when: the link's one table, and the diagram made from it.
+"""Which frame is legal when: the link's one table, where one end stands in it, and the diagram made from it.
 
 Law: what is not in `MOVES` is a `SequenceError` when the peer does it and a `LocalError` when we do.
 `docs/link.md` holds `diagram()`; a test keeps it current.
@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from sapwood.protocol.errors import LocalError
 from treeconnector import frames
 
 
@@ -120,6 +121,43 @@ def receivable(by_child: bool) -> dict[State, dict[FrameType, State]]:
 
 RECEIVABLE_BY_CHILD: Final = receivable(by_child=True)
 RECEIVABLE_BY_PARENT: Final = receivable(by_child=False)
+
+
+class Phase:
+    """In which state one end of a link is, and which frames may come and go there.
+
+    `dials`: it is the child's end. `legal`: the frames that may come now, each with the state that follows.
+    """
+
+    __slots__ = ("_after", "_theirs", "legal", "state")
+
+    def __init__(self, *, dials: bool) -> None:
+        self._after = RECEIVABLE_BY_CHILD if dials else RECEIVABLE_BY_PARENT
+        self._theirs = RECEIVABLE_BY_PARENT if dials else RECEIVABLE_BY_CHILD
+        self.enter(State.GREETING)
+
+    def __repr__(self) -> str:
+        return f"<Phase {self.state} of the {'child' if self._after is RECEIVABLE_BY_CHILD else 'parent'}>"
+
+    def enter(self, state: State) -> None:
+        self.state = state
+        self.legal = self._after[state]
+
+    def illegal(self, kind: FrameType) -> str:
+        """The words for a frame that may not come now."""
+        expected = ", ".join(sorted(each.__name__ for each in self.legal if each is not frames.Unknown))
+        return f"a {kind.__name__} frame while {self.state}: expected {expected}"
+
+    def may_send(self, kind: FrameType) -> bool:
+        """May this end send such a frame now? False: the link has ended and it does not matter.
+
+        Raises `LocalError`: it may not.
+        """
+        if self.state is State.ENDED:
+            return False
+        if self.state is not State.UP or kind not in self._theirs[State.UP]:
+            raise LocalError(f"cannot send a {kind.__name__} frame: {self!r}")
+        return True
 
 
 def diagram() -> str:

@@ -22,6 +22,7 @@ from typing import Final
 
 from sapwood.protocol.errors import FrameError, InvalidName, LocalError, SequenceError
 from sapwood.protocol.names import node_name
+from sapwood.protocol.packets import packet
 from treeconnector import link_events as events
 from treeconnector.frames import (
     Frame,
@@ -241,6 +242,11 @@ class Streams:
         owed, self._owed = self._owed, {}
         for number, size in owed.items():
             yield StreamCredit(number, size)
+
+    def packet(self, most: int) -> list[bytes]:
+        """The next packet, or []; of so many bytes of data at most."""
+        taken = self.pull(most)
+        return [packet(taken)] if taken else taken
 
     def pull(self, most: int = PIECE) -> list[bytes]:
         """The next frames, encoded, of so many bytes of data at most; streams in turn."""

@@ -57,7 +57,7 @@ class Driver:
         number = 0
         while link.control_bytes < before + size:
             number += 1
-            link.hold(f"queue:{number:0200d}")
+            link.say.hold(f"queue:{number:0200d}")
         self.driver._pull(self.wires[name])
 
     def end(self) -> None:

@@ -59,7 +59,7 @@ async def open_all(child: Thief, *asked: tuple[str, str, str, int]) -> list[int]
     """Their numbers. Each is the node, the name, who asks, and links before this one."""
     found = []
     for number, (to, name, origin, hops) in enumerate(asked):
-        found.append(child.link.open_stream(to, name, origin, number.to_bytes(16), hops))
+        found.append(child.link.say.open_stream(to, name, origin, number.to_bytes(16), hops))
         await child.say(*child.link.data_to_send())
     return found
 

@@ -32,7 +32,7 @@ async def test_a_child_that_asks_for_too_much_and_goes_costs_its_siblings_nothin
                 names = [f"t/{turn}/{number}" for number in range(MANY)]
                 for start_at in range(0, MANY, 500):
                     topics = [*names[start_at : start_at + 499], f"wages/{start_at}"]
-                    child.link.ask_interest([(name, True) for name in topics])
+                    child.link.say.ask_interest([(name, True) for name in topics])
                     await child.say(*child.link.data_to_send())
 
                 def told(kind: str) -> set[str]:

@@ -11,7 +11,7 @@ from harness import Network, receiving
 from thieves import Thief, advise, thief
 
 from sapwood.protocol.destinations import Kind, parse
-from treeconnector.link import Advised
+from treeconnector.link_events import Advised
 
 
 class Case(NamedTuple):

@@ -12,7 +12,8 @@ from sapwood.protocol.session_frames import VERSION, Login, decode_client_packet
 from simulation.forest import Forest
 from treeconnector.frames import Position
 from treeconnector.identity import Identity
-from treeconnector.link import Link, LinkEnded, LinkSettings, PeerHello, Proven, Standing
+from treeconnector.link import Link, LinkSettings, Standing
+from treeconnector.link_events import LinkEnded, PeerHello, Proven
 
 MIB = 1 << 20
 _NOWHERE = Standing(Position(), 0, b"")

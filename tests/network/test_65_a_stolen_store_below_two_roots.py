@@ -13,7 +13,7 @@ from sapwood.protocol import bundles
 from sapwood.protocol.bundles import Flag
 from treeconnector import frames
 from treeconnector.frames import Member
-from treeconnector.link import BundleArrived
+from treeconnector.link_events import BundleArrived
 
 CORES = ("hq", "hq-2")
 PERMITS: dict[str, Any] = {

@@ -22,7 +22,8 @@ from sapwood.protocol.bundles import Flag
 from sapwood.protocol.destinations import Destination, Kind
 from treeconnector import frames
 from treeconnector.frames import Advice, Advise, Bundle, Frame, Position
-from treeconnector.link import Advised, PeerGrants, Standing
+from treeconnector.link import Standing
+from treeconnector.link_events import Advised, PeerGrants
 
 PERMITS: dict[str, Any] = {
     "consume": ["prices/#", "store/{name}/#"],

@@ -19,7 +19,8 @@ from sapwood.protocol import bundles
 from sapwood.protocol.bundles import Flag, Message, Properties
 from treeconnector.frames import Granted
 from treeconnector.identity import Identity, new_uuid
-from treeconnector.link import BundleArrived, Link, LinkSettings
+from treeconnector.link import Link, LinkSettings
+from treeconnector.link_events import BundleArrived
 from treeconnector.permits import NOTHING, Grant, pack
 
 STORE = "leeds"

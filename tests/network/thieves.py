@@ -18,7 +18,7 @@ from treeconnector import frames
 from treeconnector.frames import Advice, Advise, Bundle
 from treeconnector.identity import BundleIds
 from treeconnector.incoming import decode_packet
-from treeconnector.link import BundleArrived, PeerDeclined, VolatileArrived
+from treeconnector.link_events import BundleArrived, PeerDeclined, VolatileArrived
 
 MIB = 1 << 20
 PERSISTENT = int(Flag.PERSISTENT)

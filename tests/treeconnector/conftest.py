@@ -11,7 +11,8 @@ from sapwood.protocol.destinations import queue
 from treeconnector import frames
 from treeconnector.frames import Position
 from treeconnector.identity import Identity
-from treeconnector.link import Event, Link, LinkEnded, LinkSettings, LinkUp, PeerHello, Proven, Standing
+from treeconnector.link import Event, Link, LinkSettings, Standing
+from treeconnector.link_events import LinkEnded, LinkUp, PeerHello, Proven
 
 SETTINGS = LinkSettings(
     max_frame=64 * 1024,

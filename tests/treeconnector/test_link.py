@@ -14,7 +14,8 @@ from treeconnector import frames, permits
 from treeconnector.address_frames import whereabouts
 from treeconnector.frames import Advice, Position
 from treeconnector.incoming import decode_packet
-from treeconnector.link import (
+from treeconnector.link import Standing
+from treeconnector.link_events import (
     Acked,
     Advised,
     BundleArrived,
@@ -35,7 +36,6 @@ from treeconnector.link import (
     PeerReleases,
     SnapshotEnded,
     SnapshotStarted,
-    Standing,
     Throttled,
     VolatileArrived,
 )
@@ -59,7 +59,7 @@ def kinds_in(packets):
 def test_bundles_arrive_in_order_and_are_acknowledged(links):
     pair = links.pair().up()
     for number in (1, 2, 3):
-        pair.child.send_bundle(number, links.header(), b"body %d" % number)
+        pair.child.say.bundle(number, links.header(), b"body %d" % number)
     pair.pump()
     arrived = pair.said("parent", BundleArrived)
     assert [(event.number, event.body) for event in arrived] == [(n, b"body %d" % n) for n in (1, 2, 3)]
@@ -76,10 +76,10 @@ def test_bundles_go_on_where_the_peer_stands(links):
     mine, theirs = Position(2, 4, 9, 6), Position(2, 7, 5, 4)
     pair = links.pair(child_standing=Standing(mine, 0, b""), parent_standing=Standing(theirs, 0, b"")).up()
     with pytest.raises(LocalError, match="cannot send bundle 7: the next is 8"):
-        pair.child.send_bundle(7, links.header(), b"")
+        pair.child.say.bundle(7, links.header(), b"")
     for number in (8, 9):
-        pair.child.send_bundle(number, links.header(), b"")
-    pair.parent.send_bundle(5, links.header(), b"")
+        pair.child.say.bundle(number, links.header(), b"")
+    pair.parent.say.bundle(5, links.header(), b"")
     pair.pump()
     assert [event.number for event in pair.said("parent", BundleArrived)] == [8, 9]
     assert [event.number for event in pair.said("child", BundleArrived)] == [5]
@@ -89,7 +89,7 @@ def test_after_lost_state_numbers_begin_with_one(links):
     mine, theirs = Position(2, 0, 9, 6), Position(2, 3, 0, 0)
     pair = links.pair(child_standing=Standing(mine, 0, b""), parent_standing=Standing(theirs, 0, b"")).up()
     assert (pair.resumption("child").epoch, pair.resumption("parent").gap) == (3, 3)
-    pair.child.send_bundle(1, links.header(), b"")
+    pair.child.say.bundle(1, links.header(), b"")
     pair.pump()
     assert [event.number for event in pair.said("parent", BundleArrived)] == [1]
 
@@ -99,7 +99,7 @@ def test_after_lost_state_numbers_begin_with_one(links):
 )
 def test_a_wrong_number_ends_the_link(links, number, what):
     pair = links.pair().up()
-    pair.child.send_bundle(1, links.header(), b"")
+    pair.child.say.bundle(1, links.header(), b"")
     pair.pump()
     events = pair.send("parent", frames.Bundle(number, links.header(), b""))
     assert isinstance(events[-1].error, SequenceError), what
@@ -121,7 +121,7 @@ def test_what_came_before_a_fault_in_one_packet_counts(links):
 def test_an_ack_of_what_was_not_sent_ends_the_link(links, received):
     pair = links.pair().up()
     for number in (1, 2):
-        pair.child.send_bundle(number, links.header(), b"")
+        pair.child.say.bundle(number, links.header(), b"")
     pair.step("child")
     assert isinstance(pair.send("child", frames.Ack(received))[-1].error, SequenceError)
 
@@ -129,7 +129,7 @@ def test_an_ack_of_what_was_not_sent_ends_the_link(links, received):
 def test_an_ack_that_goes_back_ends_the_link(links):
     pair = links.pair().up()
     for number in (1, 2):
-        pair.child.send_bundle(number, links.header(), b"")
+        pair.child.say.bundle(number, links.header(), b"")
     pair.step("child")
     assert pair.send("child", frames.Ack(2)) == [Acked(2)]
     assert pair.send("child", frames.Ack(2)) == []
@@ -138,7 +138,7 @@ def test_an_ack_that_goes_back_ends_the_link(links):
 
 def test_a_bundle_that_waits_here_cannot_be_acknowledged(links):
     pair = links.pair().up()
-    pair.child.send_bundle(1, links.header(), b"")
+    pair.child.say.bundle(1, links.header(), b"")
     assert isinstance(pair.send("child", frames.Ack(1))[-1].error, SequenceError)
 
 
@@ -150,9 +150,9 @@ def test_acknowledging_what_has_not_arrived_is_our_mistake(links):
 
 def test_volatile_bundles_have_no_number(links):
     pair = links.pair().up()
-    pair.child.send_volatile(links.header(), b"small")
-    pair.child.send_volatile(links.header(), b"x" * 200_000)
-    pair.child.send_bundle(1, links.header(), b"")
+    pair.child.say.volatile(links.header(), b"small")
+    pair.child.say.volatile(links.header(), b"x" * 200_000)
+    pair.child.say.bundle(1, links.header(), b"")
     pair.pump()
     assert [event.body for event in pair.said("parent", VolatileArrived)] == [b"small", b"x" * 200_000]
     assert len(pair.said("parent", BundleArrived)) == 1
@@ -170,7 +170,7 @@ def test_a_header_that_is_none_ends_the_link(links):
 def test_no_more_than_the_peers_window_is_under_way(links):
     pair = links.pair().up()
     for number in range(1, 12):
-        pair.child.send_bundle(number, links.header(), b"")
+        pair.child.say.bundle(number, links.header(), b"")
     pair.pump()
     assert len(pair.said("parent", BundleArrived)) == 8
     assert pair.child.buffered_bytes > 0
@@ -186,7 +186,7 @@ def test_no_more_than_the_peers_window_is_under_way(links):
 def test_the_window_counts_bytes_too(links):
     pair = links.pair().up()
     for number in range(1, 5):
-        pair.child.send_bundle(number, links.header(), b"x" * 300_000)
+        pair.child.say.bundle(number, links.header(), b"x" * 300_000)
     pair.pump()
     assert len(pair.said("parent", BundleArrived)) == 2
     pair.parent.acknowledge(2)
@@ -205,9 +205,9 @@ def test_a_peer_that_ignores_the_window_ends_the_link(links):
 def test_a_blocked_bundle_does_not_stop_control_frames(links):
     pair = links.pair().up()
     for number in range(1, 12):
-        pair.child.send_bundle(number, links.header(), b"")
+        pair.child.say.bundle(number, links.header(), b"")
     pair.pump()
-    pair.child.hold("queue:till")
+    pair.child.say.hold("queue:till")
     pair.pump()
     assert pair.said("parent", PeerHolds) == [PeerHolds("queue:till")]
 
@@ -218,10 +218,10 @@ def test_a_blocked_bundle_does_not_stop_control_frames(links):
 def test_a_large_bundle_goes_in_pieces_with_control_frames_between(links):
     pair = links.pair().up()
     body = bytes(range(256)) * 1200
-    pair.child.send_bundle(1, links.header(), body)
+    pair.child.say.bundle(1, links.header(), body)
     pair.step("child", 100_000)
     assert not pair.said("parent", BundleArrived)
-    pair.child.advise([add("news")])
+    pair.child.say.advise([add("news")])
     pair.child.probe(0.0)
     pair.pump(100_000)
     assert [event.body for event in pair.said("parent", BundleArrived)] == [body]
@@ -236,7 +236,7 @@ def test_a_large_bundle_goes_in_pieces_with_control_frames_between(links):
 def test_an_ended_link_keeps_nothing_of_half_a_bundle(links):
     """Whoever still refers to it, as its events do, must not keep megabytes."""
     pair = links.pair().up()
-    pair.child.send_bundle(1, links.header(), bytes(1_000_000))
+    pair.child.say.bundle(1, links.header(), bytes(1_000_000))
     gc.collect()
     tracemalloc.start()
     try:
@@ -253,7 +253,7 @@ def test_an_ended_link_keeps_nothing_of_half_a_bundle(links):
 def test_sizes_around_the_limit_of_a_packet(links):
     pair = links.pair().up()
     for number, size in enumerate(range(65536 - 200, 65536 + 20), 1):
-        pair.child.send_bundle(number, links.header(), b"x" * size)
+        pair.child.say.bundle(number, links.header(), b"x" * size)
         pair.pump()
         pair.parent.acknowledge(number)
         pair.pump()
@@ -265,12 +265,12 @@ def test_the_largest_bundle_and_one_byte_more(links):
     pair = links.pair().up()
     header = links.header()
     with pytest.raises(LocalError, match="hq takes 1048576"):
-        pair.child.send_bundle(1, header, b"x" * (1024 * 1024 - len(header) + 1))
-    pair.child.send_bundle(1, header, b"x" * (1024 * 1024 - len(header)))
+        pair.child.say.bundle(1, header, b"x" * (1024 * 1024 - len(header) + 1))
+    pair.child.say.bundle(1, header, b"x" * (1024 * 1024 - len(header)))
     pair.pump()
     assert pair.said("parent", BundleArrived)
     with pytest.raises(LocalError, match="headers of 8192"):
-        pair.child.send_bundle(2, b"x" * 8193, b"")
+        pair.child.say.bundle(2, b"x" * 8193, b"")
 
 
 PIECES = {
@@ -303,7 +303,7 @@ def test_pieces_that_do_not_fit_end_the_link(links, said):
 
 def test_a_half_sent_bundle_does_not_survive_its_link(links):
     pair = links.pair().up()
-    pair.child.send_bundle(1, links.header(), b"x" * 300_000)
+    pair.child.say.bundle(1, links.header(), b"x" * 300_000)
     pair.step("child", 70_000)
     pair.note("child", pair.child.pause("restart"))
     pair.pump()
@@ -317,9 +317,9 @@ def test_a_half_sent_bundle_does_not_survive_its_link(links):
 
 def test_advices_take_effect_before_every_bundle_sent_after_them(links):
     pair = links.pair().up()
-    pair.child.send_bundle(1, links.header(), b"")
-    pair.child.advise([add("a")])
-    pair.child.send_bundle(2, links.header(), b"")
+    pair.child.say.bundle(1, links.header(), b"")
+    pair.child.say.advise([add("a")])
+    pair.child.say.bundle(2, links.header(), b"")
     pair.pump()
     order = [event for event in pair.events["parent"] if isinstance(event, Advised | BundleArrived)]
     assert order.index(Advised([add("a")])) < [getattr(event, "number", 0) for event in order].index(2)
@@ -327,8 +327,8 @@ def test_advices_take_effect_before_every_bundle_sent_after_them(links):
 
 def test_many_advices_go_in_frames_of_500_that_fit_a_packet(links):
     pair = links.pair().up()
-    pair.child.advise([add(f"q{n}") for n in range(1200)])
-    pair.child.advise([add("x" * 1000 + str(n)) for n in range(200)])
+    pair.child.say.advise([add(f"q{n}") for n in range(1200)])
+    pair.child.say.advise([add("x" * 1000 + str(n)) for n in range(200)])
     pair.pump()
     said = pair.said("parent", Advised)
     assert [len(event.advices) for event in said] == [500, 500, 200, 50, 50, 50, 50]
@@ -338,12 +338,12 @@ def test_many_advices_go_in_frames_of_500_that_fit_a_packet(links):
 
 def test_a_snapshot_comes_whole_before_later_advices_and_bundles(links):
     pair = links.pair().up()
-    pair.child.snapshot([add(f"q{n}") for n in range(1100)], b"digest")
-    pair.child.send_bundle(1, links.header(), b"")
+    pair.child.say.snapshot([add(f"q{n}") for n in range(1100)], b"digest")
+    pair.child.say.bundle(1, links.header(), b"")
     pair.step("child", 10_000)
-    pair.child.advise([add("late"), add("q7", "remove"), add("brief")])
-    pair.child.advise([add("q8", "dormant"), add("brief", "remove"), add("late", "dormant")])
-    pair.child.send_bundle(2, links.header(), b"")
+    pair.child.say.advise([add("late"), add("q7", "remove"), add("brief")])
+    pair.child.say.advise([add("q8", "dormant"), add("brief", "remove"), add("late", "dormant")])
+    pair.child.say.bundle(2, links.header(), b"")
     pair.pump(10_000)
     events = [event for event in pair.events["parent"] if type(event) is not Throttled]
     start, end = events.index(SnapshotStarted(1100)), events.index(SnapshotEnded(b"digest"))
@@ -355,18 +355,18 @@ def test_a_snapshot_comes_whole_before_later_advices_and_bundles(links):
 
 def test_advices_flow_again_after_a_snapshot(links):
     pair = links.pair().up()
-    pair.child.snapshot([], b"")
+    pair.child.say.snapshot([], b"")
     pair.pump()
-    pair.child.advise([add("a")])
+    pair.child.say.advise([add("a")])
     pair.pump()
     assert [type(event) for event in pair.events["parent"][-3:]] == [SnapshotStarted, SnapshotEnded, Advised]
 
 
 def test_both_directions_have_a_snapshot_of_their_own(links):
     pair = links.pair().up()
-    pair.child.snapshot([add("a")], b"c")
-    pair.parent.snapshot([add("b")], b"p")
-    pair.parent.advise([add("b", "remove")])
+    pair.child.say.snapshot([add("a")], b"c")
+    pair.parent.say.snapshot([add("b")], b"p")
+    pair.parent.say.advise([add("b", "remove")])
     pair.pump()
     assert pair.said("child", SnapshotEnded) == [SnapshotEnded(b"p")]
     assert pair.said("child", Advised) == [Advised([add("b")]), Advised([add("b", "remove")])]
@@ -375,14 +375,14 @@ def test_both_directions_have_a_snapshot_of_their_own(links):
 
 def test_one_snapshot_at_a_time(links):
     pair = links.pair().up()
-    pair.child.snapshot([add("a")], b"")
+    pair.child.say.snapshot([add("a")], b"")
     with pytest.raises(LocalError, match="still under way"):
-        pair.child.snapshot([add("a")], b"")
+        pair.child.say.snapshot([add("a")], b"")
 
 
 def test_an_interrupted_snapshot_has_no_end(links):
     pair = links.pair().up()
-    pair.child.snapshot([add(f"q{n}") for n in range(5000)], b"")
+    pair.child.say.snapshot([add(f"q{n}") for n in range(5000)], b"")
     pair.step("child", 1000)
     pair.note("child", pair.child.transport_closed())
     pair.note("parent", pair.parent.transport_closed())
@@ -425,7 +425,7 @@ def test_advices_over_the_limits_end_the_link(links, advices):
 def test_an_advice_too_large_for_a_frame_is_our_mistake(links):
     pair = links.pair().up()
     with pytest.raises(LocalError, match="does not fit"):
-        pair.child.advise([add("x" * 70_000)])
+        pair.child.say.advise([add("x" * 70_000)])
 
 
 # --- the other frames
@@ -433,9 +433,9 @@ def test_an_advice_too_large_for_a_frame_is_our_mistake(links):
 
 def test_hold_release_decline(links):
     pair = links.pair().up()
-    pair.parent.hold("")
-    pair.parent.release("topic:a/+")
-    pair.parent.decline([queue("a")], "no\x07more")
+    pair.parent.say.hold("")
+    pair.parent.say.release("topic:a/+")
+    pair.parent.say.decline([queue("a")], "no\x07more")
     pair.pump()
     assert pair.said("child", PeerHolds) == [PeerHolds("")]
     assert pair.said("child", PeerReleases) == [PeerReleases("topic:a/+")]
@@ -446,10 +446,10 @@ def test_names_incarnations_and_where_they_are(links):
     pair = links.pair().up()
     york = frames.Whereabouts("york", b"y" * 16, ["ws://york:7600/link"])
     key = incarnation_text(b"y" * 16)
-    pair.child.who_has(["york", key])
-    pair.child.i_have([york])
-    pair.parent.nobody(["york"], "no\x07body")
-    pair.parent.invalidate([b"y" * 16])
+    pair.child.say.who_has(["york", key])
+    pair.child.say.i_have([york])
+    pair.parent.say.nobody(["york"], "no\x07body")
+    pair.parent.say.invalidate([b"y" * 16])
     pair.pump()
     assert pair.events["parent"][-2:] == [PeerAsks(["york", key]), PeerHas([york])]
     assert pair.events["child"][-2:] == [PeerKnowsNobody(["york"], "no body"), PeerInvalidates([b"y" * 16])]
@@ -460,8 +460,8 @@ def test_where_nodes_are_follows_the_routes_of_a_snapshot_and_is_cut_into_frames
     found = [
         frames.Whereabouts(f"store-{n}", n.to_bytes(16, "big"), ["ws://" + "x" * 500]) for n in range(600)
     ]
-    pair.child.snapshot([add("a")], b"d")
-    pair.child.i_have(found)
+    pair.child.say.snapshot([add("a")], b"d")
+    pair.child.say.i_have(found)
     pair.pump()
     said = [event for event in pair.events["parent"] if isinstance(event, SnapshotEnded | PeerHas)]
     assert isinstance(said[0], SnapshotEnded)
@@ -472,7 +472,7 @@ def test_where_nodes_are_follows_the_routes_of_a_snapshot_and_is_cut_into_frames
 def test_a_node_with_very_long_addresses_still_fits_into_a_frame(links):
     pair = links.pair().up()
     many = ["ws://" + "\u20ac" * 500] * 32
-    pair.parent.i_have([whereabouts("york", b"y" * 16, many)])
+    pair.parent.say.i_have([whereabouts("york", b"y" * 16, many)])
     pair.pump()
     assert [each.addresses for event in pair.said("child", PeerHas) for each in event.found] == [many[:2]]
 
@@ -480,14 +480,14 @@ def test_a_node_with_very_long_addresses_still_fits_into_a_frame(links):
 def test_grants_go_in_pieces_and_come_whole(links):
     pair = links.pair().up()
     grants = [permits.Grant("hq", "store-1", nodes=tuple(f"till-{n:0>50}" for n in range(2000)))]
-    pair.parent.grant(grants)
-    pair.parent.grant([])
+    pair.parent.say.grant(grants)
+    pair.parent.say.grant([])
     pair.pump()
     told = pair.said("child", PeerGrants)
     assert [[rules.grant for rules in event.rules] for event in told] == [grants, []]
     assert max(map(len, pair.line["parent"])) <= 65536
     with pytest.raises(LocalError, match="cannot send"):
-        pair.child.grant([])
+        pair.child.say.grant([])
 
 
 def test_endless_grants_end_the_link(links):
@@ -501,7 +501,7 @@ def test_endless_grants_end_the_link(links):
 def test_many_declined_keys_go_in_several_frames(links):
     pair = links.pair().up()
     keys = [queue("x" * 200 + str(n)) for n in range(1200)]
-    pair.parent.decline(keys, "too many")
+    pair.parent.say.decline(keys, "too many")
     pair.pump()
     assert [key for event in pair.said("child", PeerDeclined) for key in event.keys] == keys
     assert max(map(len, pair.line["parent"])) <= 65536
@@ -509,9 +509,9 @@ def test_many_declined_keys_go_in_several_frames(links):
 
 def test_what_a_parent_tells(links):
     pair = links.pair().up()
-    pair.parent.send_chain(["hq", "world"])
-    pair.parent.moved("store-9")
-    pair.parent.conflict("store-9", "live twice")
+    pair.parent.say.chain(["hq", "world"])
+    pair.parent.say.moved("store-9")
+    pair.parent.say.conflict("store-9", "live twice")
     pair.pump()
     assert pair.events["child"][-3:] == [
         ChainChanged(["hq", "world"]),
@@ -524,9 +524,9 @@ def test_what_a_parent_tells(links):
 def test_what_only_a_parent_may_tell(links, frame):
     pair = links.pair().up()
     for call in (
-        lambda: pair.child.send_chain(["store-1"]),
-        lambda: pair.child.moved("x"),
-        lambda: pair.child.conflict("x", ""),
+        lambda: pair.child.say.chain(["store-1"]),
+        lambda: pair.child.say.moved("x"),
+        lambda: pair.child.say.conflict("x", ""),
     ):
         with pytest.raises(LocalError, match="cannot send"):
             call()
@@ -665,7 +665,7 @@ def test_too_many_control_frames_slow_the_peer_down_and_the_link_stays(links):
     assert pair.parent.next_deadline() == 110.5
     assert pair.deliver("parent", packets.packet([ping] * 20_000)) == [Throttled(101.0)]
     pair.now = 101.0
-    pair.child.send_bundle(1, links.header(), b"")
+    pair.child.say.bundle(1, links.header(), b"")
     pair.pump()
     assert pair.said("parent", BundleArrived)
     pair.now = 103.0
@@ -680,7 +680,7 @@ def test_bundles_and_acks_are_no_control_frames(links):
     ).up()
     pair.now = 50.0
     for number in range(1, 3001):
-        pair.child.send_bundle(number, links.header(), b"")
+        pair.child.say.bundle(number, links.header(), b"")
         pair.pump()
         pair.parent.acknowledge(number)
         pair.pump()
@@ -694,8 +694,8 @@ def test_bundles_and_acks_are_no_control_frames(links):
 def test_pause_and_goodbye(links):
     for say, kind in (("pause", PeerPaused), ("goodbye", PeerLeft)):
         pair = links.pair().up()
-        pair.child.send_bundle(1, links.header(), b"")
-        pair.child.hold("")
+        pair.child.say.bundle(1, links.header(), b"")
+        pair.child.say.hold("")
         pair.note("child", getattr(pair.child, say)("see you"))
         pair.pump()
         assert pair.ended("child") == LinkEnded(None, "see you", False)
@@ -729,12 +729,12 @@ def test_buffered_bytes_is_nothing_exactly_when_there_is_nothing(links):
     link = pair.child
     pair.send("child", frames.Bundle(1, links.header(), b""))
     for act in (
-        lambda: link.hold(""),
+        lambda: link.say.hold(""),
         lambda: link.acknowledge(1),
         lambda: link.probe(0.0),
-        lambda: link.snapshot([], b""),
-        lambda: link.advise([add("a")]),
-        lambda: link.send_volatile(links.header(), b""),
+        lambda: link.say.snapshot([], b""),
+        lambda: link.say.advise([add("a")]),
+        lambda: link.say.volatile(links.header(), b""),
         lambda: pair.send("child", frames.Ping(1)),
     ):
         assert link.buffered_bytes == 0
@@ -748,7 +748,7 @@ def test_buffered_bytes_is_nothing_exactly_when_there_is_nothing(links):
 def test_the_budget_is_kept_nearly(links):
     pair = links.pair().up()
     for number in range(1, 9):
-        pair.child.send_bundle(number, links.header(), b"x" * 60_000)
+        pair.child.say.bundle(number, links.header(), b"x" * 60_000)
     packets = pair.child.data_to_send(130_000)
     assert 130_000 <= sum(map(len, packets)) < 130_000 + 65_536
 
@@ -757,8 +757,8 @@ def test_repr_says_who_and_where(links):
     pair = links.pair()
     assert repr(pair.child).startswith("<Link store-1 (child) - ? greeting sent=0")
     pair.up()
-    pair.child.send_bundle(1, links.header(), b"")
-    pair.child.send_bundle(2, links.header(), b"")
+    pair.child.say.bundle(1, links.header(), b"")
+    pair.child.say.bundle(2, links.header(), b"")
     pair.pump()
     pair.parent.acknowledge(1)
     pair.pump()

@@ -11,7 +11,8 @@ from sapwood.protocol.destinations import Kind, queue
 from sapwood.protocol.errors import LocalError, Refusal, RemoteError
 from treeconnector import frames, proofs
 from treeconnector.frames import Advice, Position
-from treeconnector.link import Event, Link, LinkEnded, Standing, State
+from treeconnector.link import Event, Link, Standing, State
+from treeconnector.link_events import LinkEnded
 
 HEADER = encode_header(Header(id=b"\x07" * 16, destination=queue("till"), size=10))
 SMALL = st.integers(-1, 12)
@@ -81,8 +82,8 @@ def in_state(links, state, dials):
     link = pair.child if dials else pair.parent
     if state == State.UP:
         pair.up()
-        link.send_bundle(1, HEADER, b"")
-        link.send_bundle(2, HEADER, b"")
+        link.say.bundle(1, HEADER, b"")
+        link.say.bundle(2, HEADER, b"")
         pair.step(name)
     elif state != State.GREETING:
         pair.step("child")
@@ -200,15 +201,15 @@ def test_a_proven_peer_with_any_position(links, data):
 CALLS = {
     "accept": lambda link: link.accept(b"secret"),
     "admit": lambda link: link.admit(Standing(Position(), 0, b"")),
-    "bundle": lambda link: link.send_bundle(link._out.next_number, HEADER, b""),
-    "wrong bundle": lambda link: link.send_bundle(99, HEADER, b""),
-    "large bundle": lambda link: link.send_bundle(link._out.next_number, HEADER, b"x" * 100_000),
-    "volatile": lambda link: link.send_volatile(HEADER, b"x" * 70_000),
-    "advise": lambda link: link.advise([Advice("add", Kind.QUEUE, "a")]),
-    "snapshot": lambda link: link.snapshot([Advice("add", Kind.QUEUE, "a")], b"d"),
+    "bundle": lambda link: link.say.bundle(link._out.next_number, HEADER, b""),
+    "wrong bundle": lambda link: link.say.bundle(99, HEADER, b""),
+    "large bundle": lambda link: link.say.bundle(link._out.next_number, HEADER, b"x" * 100_000),
+    "volatile": lambda link: link.say.volatile(HEADER, b"x" * 70_000),
+    "advise": lambda link: link.say.advise([Advice("add", Kind.QUEUE, "a")]),
+    "snapshot": lambda link: link.say.snapshot([Advice("add", Kind.QUEUE, "a")], b"d"),
     "acknowledge": lambda link: link.acknowledge(1),
-    "hold": lambda link: link.hold("queue:a"),
-    "chain": lambda link: link.send_chain(["hq"]),
+    "hold": lambda link: link.say.hold("queue:a"),
+    "chain": lambda link: link.say.chain(["hq"]),
     "refuse": lambda link: link.refuse(Refusal.BUSY, "busy"),
     "pause": lambda link: link.pause("pause"),
     "goodbye": lambda link: link.goodbye("bye"),

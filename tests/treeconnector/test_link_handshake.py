@@ -8,7 +8,8 @@ from sapwood.protocol.errors import FrameError, LinkRefused, LocalError, Refusal
 from treeconnector import frames, proofs
 from treeconnector.frames import Hello, Position
 from treeconnector.incoming import decode_packet
-from treeconnector.link import LinkEnded, LinkUp, PeerHello, Proven, Standing, State
+from treeconnector.link import Standing, State
+from treeconnector.link_events import LinkEnded, LinkUp, PeerHello, Proven
 
 OFFERS = Standing(Position(epoch=3, received=5, assigned=9, deleted=7), 12, b"d" * 16)
 
@@ -272,7 +273,7 @@ def test_a_digest_is_small(links):
 def test_frames_are_the_smaller_of_both(links):
     small = links.link("store-1", "leaf", dials=True, settings=links.replace(links.settings, max_frame=32768))
     pair = links.pair(child=small).up()
-    pair.parent.send_bundle(1, links.header(), b"x" * 50_000)
+    pair.parent.say.bundle(1, links.header(), b"x" * 50_000)
     assert max(map(len, pair.parent.data_to_send())) <= 32768
     too_large = packets.packet([frames.encode(frames.Volatile(links.header(), b"x" * 40_000))])
     assert isinstance(pair.deliver("parent", too_large)[-1].error, FrameError)
@@ -347,17 +348,17 @@ def test_decisions_out_of_turn_are_our_mistake(links):
     with pytest.raises(LocalError, match="the parent to admit"):
         pair.parent.accept(b"secret", links.nowhere)
     for call in (
-        lambda: pair.parent.send_bundle(1, links.header(), b""),
-        lambda: pair.parent.send_volatile(links.header(), b""),
-        lambda: pair.parent.advise([]),
-        lambda: pair.parent.snapshot([], b""),
+        lambda: pair.parent.say.bundle(1, links.header(), b""),
+        lambda: pair.parent.say.volatile(links.header(), b""),
+        lambda: pair.parent.say.advise([]),
+        lambda: pair.parent.say.snapshot([], b""),
         lambda: pair.parent.acknowledge(1),
-        lambda: pair.parent.hold(""),
-        lambda: pair.parent.release(""),
-        lambda: pair.parent.send_chain(["hq"]),
-        lambda: pair.parent.moved("x"),
-        lambda: pair.parent.conflict("x", ""),
-        lambda: pair.parent.decline([], ""),
+        lambda: pair.parent.say.hold(""),
+        lambda: pair.parent.say.release(""),
+        lambda: pair.parent.say.chain(["hq"]),
+        lambda: pair.parent.say.moved("x"),
+        lambda: pair.parent.say.conflict("x", ""),
+        lambda: pair.parent.say.decline([], ""),
         lambda: pair.parent.goodbye(),
     ):
         with pytest.raises(LocalError, match="cannot send"):
@@ -381,8 +382,8 @@ def test_after_the_end_everything_is_ignored(links):
     child = pair.child
     child.accept(b"secret", links.nowhere)
     assert child.admit(links.nowhere) == []
-    child.send_bundle(1, links.header(), b"")
-    child.advise([])
+    child.say.bundle(1, links.header(), b"")
+    child.say.advise([])
     child.acknowledge(1)
     child.probe(1.0)
     assert child.receive(b"garbage", 1.0) == child.handle_timer(1.0) == child.transport_closed() == []

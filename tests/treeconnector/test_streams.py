@@ -29,9 +29,9 @@ def pair(links):
 
 def open_stream(pair) -> int:
     """One from the parent to its child, which takes it."""
-    number = pair.parent.open_stream("store-1", "till-web", "hq", CHANNEL, 1)
+    number = pair.parent.say.open_stream("store-1", "till-web", "hq", CHANNEL, 1)
     pair.pump()
-    pair.child.accept_stream(number)
+    pair.child.say.accept_stream(number)
     pair.pump()
     return number
 
@@ -47,7 +47,7 @@ def carry(pair, *, passing: bool = True) -> None:
                 moved = True
                 for event in pair.deliver(target, packet):
                     if passing and isinstance(event, StreamArrived):
-                        getattr(pair, target).stream_passed(event.stream, len(event.data))
+                        getattr(pair, target).say.stream_passed(event.stream, len(event.data))
 
 
 def came(pair, who: str) -> bytes:
@@ -61,8 +61,8 @@ def test_a_stream_is_asked_for_and_accepted(pair):
 
 
 def test_each_end_has_numbers_of_its_own(pair):
-    ours = [pair.parent.open_stream("store-1", "a", "hq", CHANNEL, 1) for _ in range(3)]
-    theirs = [pair.child.open_stream("hq", "a", "store-1", CHANNEL, 1) for _ in range(3)]
+    ours = [pair.parent.say.open_stream("store-1", "a", "hq", CHANNEL, 1) for _ in range(3)]
+    theirs = [pair.child.say.open_stream("hq", "a", "store-1", CHANNEL, 1) for _ in range(3)]
     assert (ours, theirs) == ([2, 4, 6], [1, 3, 5])
 
 
@@ -70,16 +70,16 @@ def test_bytes_arrive_in_order_both_ways_and_each_direction_ends_by_itself(pair)
     number = open_stream(pair)
     data = bytes(range(256)) * 12_000
     for start in range(0, len(data), 50_000):
-        pair.parent.send_stream(number, data[start : start + 50_000])
-    pair.parent.finish_stream(number)
+        pair.parent.say.send_stream(number, data[start : start + 50_000])
+    pair.parent.say.finish_stream(number)
     carry(pair)
     assert came(pair, "child") == data
     assert pair.said("child", StreamFinished) == [StreamFinished(number)]
-    pair.child.send_stream(number, b"answer")
+    pair.child.say.send_stream(number, b"answer")
     carry(pair)
     assert came(pair, "parent") == b"answer"
     assert pair.parent.streams.open
-    pair.child.finish_stream(number)
+    pair.child.say.finish_stream(number)
     carry(pair)
     assert not pair.parent.streams.open
     assert not pair.child.streams.open
@@ -87,11 +87,11 @@ def test_bytes_arrive_in_order_both_ways_and_each_direction_ends_by_itself(pair)
 
 def test_what_is_not_passed_on_is_bounded_and_stops_the_sender_alone(pair):
     slow, quick = open_stream(pair), open_stream(pair)
-    pair.parent.send_stream(slow, bytes(3 * WINDOW))
+    pair.parent.say.send_stream(slow, bytes(3 * WINDOW))
     carry(pair, passing=False)
     assert len(came(pair, "child")) == WINDOW
     pair.events["child"].clear()
-    pair.parent.send_stream(quick, bytes(100))
+    pair.parent.say.send_stream(quick, bytes(100))
     carry(pair, passing=False)
     assert [event.stream for event in pair.said("child", StreamArrived)] == [quick]
 
@@ -99,12 +99,12 @@ def test_what_is_not_passed_on_is_bounded_and_stops_the_sender_alone(pair):
 def test_all_streams_together_get_a_piece_each_and_no_more_than_the_link_lends(pair):
     numbers = [open_stream(pair) for _ in range(60)]
     for number in numbers:
-        pair.parent.send_stream(number, bytes(2 * WINDOW))
+        pair.parent.say.send_stream(number, bytes(2 * WINDOW))
     carry(pair, passing=False)
     assert LINK_BYTES < len(came(pair, "child")) <= LINK_BYTES + PIECE * len(numbers)
     late = open_stream(pair)
     pair.events["child"].clear()
-    pair.parent.send_stream(late, bytes(2 * PIECE))
+    pair.parent.say.send_stream(late, bytes(2 * PIECE))
     carry(pair, passing=False)
     assert len(came(pair, "child")) == PIECE
 
@@ -112,7 +112,7 @@ def test_all_streams_together_get_a_piece_each_and_no_more_than_the_link_lends(p
 def test_a_packet_holds_a_piece_and_streams_take_turns(pair):
     numbers = [open_stream(pair) for _ in range(3)]
     for number in numbers:
-        pair.parent.send_stream(number, bytes(4 * PIECE))
+        pair.parent.say.send_stream(number, bytes(4 * PIECE))
     order = []
     for _ in range(6):
         (packet,) = pair.parent.streams_to_send()
@@ -123,8 +123,8 @@ def test_a_packet_holds_a_piece_and_streams_take_turns(pair):
 
 def test_bundles_and_control_frames_are_said_first(pair):
     number = open_stream(pair)
-    pair.parent.send_stream(number, b"later")
-    pair.parent.hold("queue:a")
+    pair.parent.say.send_stream(number, b"later")
+    pair.parent.say.hold("queue:a")
     before = len(pair.line["parent"])
     pair.step("parent")
     assert len(pair.line["parent"]) == before + 1
@@ -135,21 +135,21 @@ def test_bundles_and_control_frames_are_said_first(pair):
 
 def test_a_reset_ends_both_directions_at_once(pair):
     number = open_stream(pair)
-    pair.parent.send_stream(number, bytes(5 * PIECE))
-    pair.child.reset_stream(number, "reset", "enough\x00")
-    pair.child.reset_stream(number, "reset", "twice")
+    pair.parent.say.send_stream(number, bytes(5 * PIECE))
+    pair.child.say.reset_stream(number, "reset", "enough\x00")
+    pair.child.say.reset_stream(number, "reset", "twice")
     carry(pair)
     assert pair.said("parent", StreamBroken) == [StreamBroken(number, "reset", "enough ")]
     assert not pair.parent.streams.open
-    pair.parent.send_stream(number, b"nobody")
-    pair.parent.finish_stream(number)
-    pair.parent.stream_passed(number, 5)
+    pair.parent.say.send_stream(number, b"nobody")
+    pair.parent.say.finish_stream(number)
+    pair.parent.say.stream_passed(number, 5)
     assert pair.parent.streams_to_send() == []
 
 
 def test_what_was_under_way_when_a_stream_was_reset_is_ignored(pair):
     number = open_stream(pair)
-    pair.child.reset_stream(number, "reset", "enough")
+    pair.child.say.reset_stream(number, "reset", "enough")
     late = (
         frames.StreamData(number, b"late"),
         frames.StreamCredit(number, 5),
@@ -161,7 +161,7 @@ def test_what_was_under_way_when_a_stream_was_reset_is_ignored(pair):
 
 def test_streams_end_with_their_link(pair):
     number = open_stream(pair)
-    pair.parent.send_stream(number, bytes(WINDOW))
+    pair.parent.say.send_stream(number, bytes(WINDOW))
     pair.parent.transport_closed()
     assert pair.parent.streams_to_send() == []
     assert not pair.parent.streams.open
@@ -172,7 +172,7 @@ def test_none_is_opened_towards_a_peer_that_knows_none(links):
     pair = links.pair(parent=links.link("hq", "root", dials=False, settings=LinkSettings(streams=0))).up()
     assert not pair.child.streams.has_room
     with pytest.raises(LocalError, match="takes no more streams"):
-        pair.child.open_stream("hq", "a", "store-1", CHANNEL, 1)
+        pair.child.say.open_stream("hq", "a", "store-1", CHANNEL, 1)
     assert pair.parent.streams.has_room
 
 
@@ -223,9 +223,9 @@ def test_a_peer_that_opens_more_than_it_may_loses_the_link(links):
 
 def test_an_honest_end_may_open_as_many_again_as_are_over(pair):
     for _ in range(3 * 2048):
-        number = pair.parent.open_stream("store-1", "a", "hq", CHANNEL, 1)
+        number = pair.parent.say.open_stream("store-1", "a", "hq", CHANNEL, 1)
         pair.pump()
-        pair.child.reset_stream(number, "refused", "no")
+        pair.child.say.reset_stream(number, "refused", "no")
         pair.pump()
     assert pair.child.is_up
     assert pair.parent.is_up
@@ -234,7 +234,7 @@ def test_an_honest_end_may_open_as_many_again_as_are_over(pair):
 def test_a_flood_of_small_frames_is_read_more_slowly_and_large_ones_are_paced_by_credit(pair):
     number = open_stream(pair)
     for _ in range(200):
-        pair.parent.send_stream(number, bytes(PIECE))
+        pair.parent.say.send_stream(number, bytes(PIECE))
         carry(pair)
     assert not pair.said("child", Throttled)
     small = [frames.StreamData(number, b"x")] * 1000
@@ -245,7 +245,7 @@ def test_a_flood_of_small_frames_is_read_more_slowly_and_large_ones_are_paced_by
 
 def test_whoever_drives_a_link_is_told_that_credit_has_come(pair):
     number = open_stream(pair)
-    pair.parent.send_stream(number, bytes(2 * WINDOW))
+    pair.parent.say.send_stream(number, bytes(2 * WINDOW))
     carry(pair, passing=False)
     woken = []
     pair.parent.when_there_is_output(lambda: woken.append(1))
@@ -256,13 +256,13 @@ def test_whoever_drives_a_link_is_told_that_credit_has_come(pair):
 
 def test_a_stream_is_over_at_both_ends_only_when_all_of_it_was_passed_on(pair):
     number = open_stream(pair)
-    pair.parent.send_stream(number, b"data")
-    pair.parent.finish_stream(number)
-    pair.child.finish_stream(number)
+    pair.parent.say.send_stream(number, b"data")
+    pair.parent.say.finish_stream(number)
+    pair.child.say.finish_stream(number)
     carry(pair, passing=False)
     assert not pair.parent.streams.open
     assert pair.child.streams.open
-    pair.child.stream_passed(number, 4)
+    pair.child.say.stream_passed(number, 4)
     assert not pair.child.streams.open
 
 
@@ -271,7 +271,7 @@ def test_bytes_that_come_in_tiny_frames_are_kept_as_bytes(pair):
     tracemalloc.start()
     before, _ = tracemalloc.get_traced_memory()
     for _ in range(WINDOW // 8):
-        pair.parent.send_stream(number, b"x")
+        pair.parent.say.send_stream(number, b"x")
     after, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert after - before < WINDOW
@@ -279,7 +279,7 @@ def test_bytes_that_come_in_tiny_frames_are_kept_as_bytes(pair):
 
 def test_frames_for_a_stream_that_is_over_are_paced_however_much_they_say_that_they_move(pair):
     number = open_stream(pair)
-    pair.child.reset_stream(number, "reset", "enough")
+    pair.child.say.reset_stream(number, "reset", "enough")
     for _ in range(25):
         pair.send("child", *[frames.StreamCredit(number, WINDOW)] * 1000)
     assert pair.said("child", Throttled)
@@ -287,7 +287,7 @@ def test_frames_for_a_stream_that_is_over_are_paced_however_much_they_say_that_t
 
 def test_bytes_for_a_stream_that_is_over_are_paced_by_their_number(pair):
     number = open_stream(pair)
-    pair.child.reset_stream(number, "reset", "enough")
+    pair.child.say.reset_stream(number, "reset", "enough")
     late = packets.packet([frames.encode(frames.StreamData(number, bytes(FREE)))] * 50)
     for _ in range(500):
         pair.deliver("child", late)
@@ -296,7 +296,7 @@ def test_bytes_for_a_stream_that_is_over_are_paced_by_their_number(pair):
 
 def test_small_credits_are_paced_as_other_frames_are(pair):
     number = open_stream(pair)
-    pair.parent.send_stream(number, bytes(PIECE))
+    pair.parent.say.send_stream(number, bytes(PIECE))
     for _ in range(25):
         pair.send("parent", *[frames.StreamCredit(number, LEAST_CREDIT - 1)] * 300)
     assert pair.said("parent", Throttled)
@@ -305,8 +305,8 @@ def test_small_credits_are_paced_as_other_frames_are(pair):
 def test_nothing_is_kept_of_streams_that_were_opened_and_reset(pair):
     for number in range(1, 2001, 2):
         pair.send("parent", ask(number))
-        pair.parent.accept_stream(number)
-        pair.parent.send_stream(number, b"waits for a line that is free")
+        pair.parent.say.accept_stream(number)
+        pair.parent.say.send_stream(number, b"waits for a line that is free")
         pair.send("parent", frames.StreamReset(number, "", ""))
     assert not pair.parent.streams.open
     assert not pair.parent.streams.is_ready
@@ -318,10 +318,10 @@ def test_all_links_of_a_node_lend_no_more_than_its_pool(links):
     ends = [links.link("hq", "root", dials=False, settings=settings) for _ in range(8)]
     pairs = [links.pair(parent=end).up() for end in ends]
     for pair in pairs:
-        number = pair.child.open_stream("hq", "a", "store-1", CHANNEL, 1)
+        number = pair.child.say.open_stream("hq", "a", "store-1", CHANNEL, 1)
         pair.pump()
-        pair.parent.accept_stream(number)
-        pair.child.send_stream(number, bytes(2 * WINDOW))
+        pair.parent.say.accept_stream(number)
+        pair.child.say.send_stream(number, bytes(2 * WINDOW))
         carry(pair, passing=False)
     each = [len(came(pair, "parent")) for pair in pairs]
     assert min(each) == PIECE
@@ -334,12 +334,12 @@ def test_all_links_of_a_node_lend_no_more_than_its_pool(links):
 
 def test_a_wide_packet_has_more_bytes_and_fits_a_packet_however_many_streams_are_in_it(pair):
     number = open_stream(pair)
-    pair.parent.send_stream(number, b"x" * WINDOW)
+    pair.parent.say.send_stream(number, b"x" * WINDOW)
     (packet,) = pair.parent.streams_to_send(WIDE)
     assert PIECE <= len(packet) <= frames.DEFAULT_MAX_FRAME
     pair.deliver("child", packet)
     for _ in range(MOST_FRAMES + 100):
-        pair.parent.send_stream(open_stream(pair), b"y" * 200)
+        pair.parent.say.send_stream(open_stream(pair), b"y" * 200)
     (packet,) = pair.parent.streams_to_send(WIDE)
     assert len(packet) <= frames.DEFAULT_MAX_FRAME
     carry(pair)

@@ -79,7 +79,7 @@ class QueueLimits:
         if neighbour.link is not None and name not in held and held.has_room_for(name):
             held.add(name)
             queue.held_back.setdefault(neighbour.name, set()).add(brought)
-            neighbour.link.hold(name)
+            neighbour.link.say.hold(name)
 
     def look(self, queue: Queue) -> None:
         """Now and then: end the holds on a queue that has room, and those under what is its alias no more."""
@@ -108,4 +108,4 @@ class QueueLimits:
             return
         if held in neighbour.we_hold:
             neighbour.we_hold.discard(held)
-            neighbour.link.release(held)
+            neighbour.link.say.release(held)

@@ -278,7 +278,7 @@ class Advertising(Policy):
         for neighbour in neighbours if advices else ():
             if neighbour.link is not None:
                 told = self._permits.heard(neighbour, advices)
-                neighbour.link.advise(told)
+                neighbour.link.say.advise(told)
                 self._count_told(neighbour, len(told))
 
     def link_up(self, neighbour: Neighbour, up: events.LinkUp) -> None:
@@ -291,7 +291,7 @@ class Advertising(Policy):
     def tell_all(self, neighbour: Neighbour, link: Link, offers: Advertiser) -> None:
         """Tell a neighbour, whose link is up, everything that is offered to it."""
         told = self._permits.heard(neighbour, offers.snapshot())
-        link.snapshot(told, self._permits.offered(neighbour, offers)[1])
+        link.say.snapshot(told, self._permits.offered(neighbour, offers)[1])
         self._count_told(neighbour, len(told))
 
     def _tell_anew(self, neighbour: Neighbour) -> None:
@@ -299,7 +299,7 @@ class Advertising(Policy):
         link = neighbour.link
         if link is None:
             return
-        if link.is_telling:
+        if link.say.is_telling:
             self._context.clock.after(_TELL_AGAIN, partial(self._tell_on, neighbour, link))
         else:
             self.tell_all(neighbour, link, self._offers.to(neighbour.relation))

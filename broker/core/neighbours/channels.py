@@ -120,19 +120,19 @@ class _LinkSide:
         return f"<_LinkSide {self.via} {self.stream}>"
 
     def opened(self) -> None:
-        self.link.accept_stream(self.stream)
+        self.link.say.accept_stream(self.stream)
 
     def send(self, data: bytes) -> None:
-        self.link.send_stream(self.stream, data)
+        self.link.say.send_stream(self.stream, data)
 
     def finish(self) -> None:
-        self.link.finish_stream(self.stream)
+        self.link.say.finish_stream(self.stream)
 
     def reset(self, reason: str, text: str) -> None:
-        self.link.reset_stream(self.stream, reason, text)
+        self.link.say.reset_stream(self.stream, reason, text)
 
     def passed(self, size: int) -> None:
-        self.link.stream_passed(self.stream, size)
+        self.link.say.stream_passed(self.stream, size)
 
 
 Serve = Callable[[Channel], Side | str]
@@ -239,7 +239,9 @@ class Channels(Policy):
         elif not way.link.streams.has_room:
             self._refuse(channel, BUSY, _no_room(way.name, me, way.link.streams.peer_takes))
         else:
-            stream = way.link.open_stream(channel.to, channel.name, channel.origin, channel.number, hops + 1)
+            stream = way.link.say.open_stream(
+                channel.to, channel.name, channel.origin, channel.number, hops + 1
+            )
             channel.far = self._side(way, way.link, stream)
             self.open[channel.far] = channel
 

@@ -313,7 +313,7 @@ class Demand(Policy):
 
     def _tell(self, child: Neighbour, said: list[tuple[str, bool | None]]) -> None:
         if said and child.link is not None:
-            child.link.tell_interest(said)
+            child.link.say.tell_interest(said)
             self.counters["told_out"] += len(said)
 
     def _ask(self) -> None:
@@ -332,7 +332,7 @@ class Demand(Policy):
             if self._upward.is_understood(name, parent.link):
                 said[parent.link].append((name, True))
         for link, topics in said.items():
-            link.ask_interest(topics)
+            link.say.ask_interest(topics)
             self.counters["asked_out"] += sum(asks for _, asks in topics)
 
     def _still_asked(self, name: str, question: Question) -> Link | None:
@@ -364,4 +364,4 @@ class Demand(Policy):
             if (link := self._still_asked(name, question)) is not None:
                 said[link].append((name, False))
         for link, topics in said.items():
-            link.ask_interest(topics)
+            link.say.ask_interest(topics)

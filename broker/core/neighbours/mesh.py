@@ -203,9 +203,9 @@ class OwnMesh(Policy):
         if link is None or neighbour.relation is Relation.PARENT:
             return
         if self._left:
-            link.send_mesh(self.listing, self._left)
+            link.say.mesh(self.listing, self._left)
         if self.authorities and neighbour.relation is Relation.CHILD:
-            link.send_authorities(self.authorities)
+            link.say.authorities(self.authorities)
 
     def show(self, authorities: bytes) -> None:
         """From now on children are told these."""
@@ -220,7 +220,7 @@ class OwnMesh(Policy):
         context.custody.transaction.put(MetaRow(_ROW, msgspec.msgpack.encode(self.members)))
         for neighbour in context.neighbours.values():
             if neighbour.relation is not Relation.MESH and neighbour.link is not None:
-                neighbour.link.send_mesh(self.listing)
+                neighbour.link.say.mesh(self.listing)
         self._look_whom_to_dial()
 
     def said(self, neighbour: Neighbour, event: events.Event) -> None:
@@ -273,7 +273,7 @@ class OwnMesh(Policy):
     def link_up(self, neighbour: Neighbour, up: events.LinkUp) -> None:
         link, listing = neighbour.link, self.listing
         if link is not None and neighbour.relation is not Relation.MESH and link.hello.mesh != listing:
-            link.send_mesh(listing)  # it has changed while the link came up: our hello was made before
+            link.say.mesh(listing)  # it has changed while the link came up: our hello was made before
         self._line_changed(neighbour)
         self.greet(neighbour)
         if neighbour.relation is Relation.PARENT:

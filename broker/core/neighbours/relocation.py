@@ -73,7 +73,7 @@ class Relocation(Policy):
         text = f"{advice.name!r} is live below {neighbour.name!r} already: stop one of the two"
         for other in below:
             if other.link is not None:
-                other.link.conflict(advice.name, text)
+                other.link.say.conflict(advice.name, text)
             elif other.name == advice.name:
                 self.forget(other, moved=True)
             else:
@@ -84,7 +84,7 @@ class Relocation(Policy):
     def _tell_parent(self, advice: Advice) -> None:
         for parent in self._context.parents.values():
             if parent.link is not None:
-                parent.link.advise([advice])
+                parent.link.say.advise([advice])
 
     def name_rests(self, neighbour: Neighbour, name: str) -> None:
         """A child misses a name. If it is live elsewhere, it has moved."""
@@ -164,7 +164,7 @@ class Relocation(Policy):
         below.untold.add(name)
         if below.link is not None:
             self._demand.tell_now(below)
-            below.link.moved(name)
+            below.link.say.moved(name)
             self._following.left(below, name)
 
     def gone(self, neighbour: Neighbour, name: str, cause: str) -> None:
@@ -252,7 +252,7 @@ class Relocation(Policy):
         )
         for other in self._below(list(context.table.gateways(domain(name)))):
             if other.name != name and other.link is not None:
-                other.link.conflict(
+                other.link.say.conflict(
                     name, f"{name!r} is live at {context.name!r} already: stop one of the two"
                 )
 
@@ -267,7 +267,7 @@ class Relocation(Policy):
             return
         for below in self._below(list(context.table.gateways(domain(name)))):
             if below.link is not None:
-                below.link.conflict(name, text)
+                below.link.say.conflict(name, text)
 
     def forget(self, neighbour: Neighbour, *, moved: bool) -> None:
         """A neighbour is none any more: its routes go, what waited for it is routed again.

@@ -57,7 +57,7 @@ class Backpressure(Policy):
         neighbour.spool_holds[name] = destination, spool
         if name not in held:
             held.add(name)
-            neighbour.link.hold(name)
+            neighbour.link.say.hold(name)
 
     def _hold_all(self, neighbour: Neighbour) -> None:
         """Hold everything of a neighbour, or let it go on, as it must be now."""
@@ -66,10 +66,10 @@ class Backpressure(Policy):
         must = bool(self._admission.closed) or self._is_overfull(neighbour)
         if must and "" not in neighbour.we_hold:
             neighbour.we_hold.add("")
-            neighbour.link.hold("")
+            neighbour.link.say.hold("")
         elif not must and "" in neighbour.we_hold:
             neighbour.we_hold.discard("")
-            neighbour.link.release("")
+            neighbour.link.say.release("")
 
     def _is_overfull(self, neighbour: Neighbour) -> bool:
         spool = Spool.DOWN if neighbour.relation is Relation.PARENT else Spool.UP
@@ -107,4 +107,4 @@ class Backpressure(Policy):
         full_itself = queue is not None and destination in queue.held_back.get(neighbour.name, ())
         if name in neighbour.we_hold and neighbour.link is not None and not full_itself:
             neighbour.we_hold.discard(name)
-            neighbour.link.release(name)
+            neighbour.link.say.release(name)

@@ -273,7 +273,7 @@ class Loans(Policy):
         for start in range(0, len(news), MAX_GIVEN_IN_FRAME):
             for peer in self._context.peers():
                 if peer.link is not None:
-                    peer.link.send_given(news[start : start + MAX_GIVEN_IN_FRAME])
+                    peer.link.say.given(news[start : start + MAX_GIVEN_IN_FRAME])
 
     def _tell_all(self, peer: Neighbour) -> None:
         """A link with a node of the mesh is up: it may have missed some, or have been killed since."""
@@ -294,7 +294,7 @@ class Loans(Policy):
         """A frame at a time, since it may be many, and others wait."""
         end = start + MAX_GIVEN_IN_FRAME
         if peer.link is link and start < len(pairs):
-            link.send_given(pairs[start:end], known=True)
+            link.say.given(pairs[start:end], known=True)
             further = partial(self._tell_part, peer, link, pairs, end)
             self._context.clock.go_on((self._tell_all, link), further)
 

@@ -233,7 +233,7 @@ class ChildPermits(Policy):
         if link is not None and (grants or neighbour.detail.limited):
             neighbour.detail.limited = bool(grants)
             self._context.touch(neighbour)
-            link.grant(grants)
+            link.say.grant(grants)
 
     def _refresh(self, *, again: bool = False) -> None:
         """What is granted may have changed: for which children has it? `again`: look at all routes."""
@@ -315,7 +315,7 @@ class ChildPermits(Policy):
         """Count what a neighbour was refused, and tell it."""
         neighbour.refusals.add(text, len(keys))
         if neighbour.link is not None:
-            neighbour.link.decline(keys, text)
+            neighbour.link.say.decline(keys, text)
 
     def why_not_tell(self, neighbour: Neighbour, key: str) -> str:
         """Why a child may not learn who has a name, or where an incarnation is; '' if it may.
@@ -364,7 +364,7 @@ class ChildPermits(Policy):
             return
         if (first or neighbour.told_refusals == 0) and neighbour.told_refusals < _MOST_TOLD:
             neighbour.told_refusals += 1
-            link.decline([destination], why)
+            link.say.decline([destination], why)
 
     def has_room_for_refused(self, neighbour: Neighbour, size: int) -> bool:
         """Is there room among the dead letters for one more bundle that this child was refused?"""

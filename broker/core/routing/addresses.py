@@ -235,7 +235,7 @@ class LogicalAddresses(Policy):
                 continue
             why = why or self.questions.ask(key, neighbour.name)
             if why and neighbour.link is not None:
-                neighbour.link.nobody([key], why)
+                neighbour.link.say.nobody([key], why)
         self.answer(neighbour, known)
 
     def answer(self, neighbour: Neighbour, entries: list[Entry]) -> None:
@@ -254,12 +254,12 @@ class LogicalAddresses(Policy):
         """It may have asked for an incarnation, and is not to know of the node that has it."""
         why = first_reason(self._context.policies.why_not_tell, neighbour, found.name)
         if why and neighbour.link is not None:
-            neighbour.link.nobody([found.name, incarnation_text(found.incarnation)], why)
+            neighbour.link.say.nobody([found.name, incarnation_text(found.incarnation)], why)
         return bool(why)
 
     def _say(self, neighbour: Neighbour, found: list[Whereabouts]) -> None:
         if neighbour.link is not None:
-            neighbour.link.i_have(found)
+            neighbour.link.say.i_have(found)
             self.counters["i_have_out"] += len(found)
 
     # --- learning
@@ -319,7 +319,7 @@ class LogicalAddresses(Policy):
         except ClaimedTwice:
             self.counters["not_believed"] += 1
             if neighbour.link is not None:
-                neighbour.link.invalidate([found.incarnation])
+                neighbour.link.say.invalidate([found.incarnation])
             return None
         entry = self.cache.named(found.name, context.clock.now)
         assert entry is not None
@@ -364,7 +364,7 @@ class LogicalAddresses(Policy):
 
     def _invalidate(self, neighbour: Neighbour, incarnation: bytes) -> None:
         if neighbour.link is not None:
-            neighbour.link.invalidate([incarnation])
+            neighbour.link.say.invalidate([incarnation])
             self.counters["invalidate_out"] += 1
 
     def _dispatch(self, entry: Entry) -> None:

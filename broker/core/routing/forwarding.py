@@ -94,7 +94,7 @@ class Forwarder:
             return False
         if is_too_large(stored, neighbour):
             return False
-        neighbour.link.send_volatile(stored.head, stored.body)
+        neighbour.link.say.volatile(stored.head, stored.body)
         for routed in self._policies.routed:
             routed(stored.header.destination, neighbour.name, stored.header.count)
         self._count_out(neighbour, 1, stored.header.count)
@@ -348,7 +348,7 @@ class Forwarder:
         self._custody.trace.sent(ready, neighbour.name)
         for entry in ready:
             body = self._custody.body(entry)
-            link.send_bundle(entry.number, head_of(entry, self._clock.now), body)
+            link.say.bundle(entry.number, head_of(entry, self._clock.now), body)
             if neighbour.relation is Relation.CHILD:
                 header = outgoing(entry, self._clock.now) if entry.done else entry.stored.header
                 for sent in self._policies.sent:

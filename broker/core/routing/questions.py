@@ -126,7 +126,7 @@ class Questions:
         for name, keys in together.items():
             link = self._context.neighbours[name].link
             if link is not None:
-                link.who_has(keys)
+                link.say.who_has(keys)
                 self._addresses.counters["who_has_out"] += len(keys)
 
     def _again_later(self, key: str, question: _OpenQuestion) -> None:
@@ -212,7 +212,7 @@ class Questions:
         for asker in question.askers:
             neighbour = self._context.neighbours.get(asker)
             if neighbour is not None and neighbour.link is not None:
-                neighbour.link.nobody([key], text)
+                neighbour.link.say.nobody([key], text)
         for call in question.calls:
             call(None, text)
         if "" in question.askers:

@@ -72,7 +72,7 @@ class Ancestry(Policy):
         if neighbour.relation is not Relation.CHILD or link is None:
             return
         if (link.hello.chain, link.hello.above) != now:
-            link.send_chain(*now)
+            link.say.chain(*now)
 
     def objection(self, parent: Hello, way: list[str]) -> str:
         """Why this parent, with this way up, cannot be above this node; '' if it can."""
@@ -146,7 +146,7 @@ class Ancestry(Policy):
             names_changed(tuple(changed))
         for child in context.children():
             if child.link is not None:
-                child.link.send_chain(chain, self.further)
+                child.link.say.chain(chain, self.further)
 
 
 def _is_new_here(parent: Neighbour) -> bool:

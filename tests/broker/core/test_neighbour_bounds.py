@@ -100,7 +100,7 @@ def held_from(forest: Forest, *children: str) -> Site:
         forest.consumer(name, f"topic:{name}/#")
         link = forest[name].core.neighbours["hq"].link
         assert link is not None
-        link.hold(f"topic:{name}/held")
+        link.say.hold(f"topic:{name}/held")
     forest.settle(1.0)
     return hq
 
@@ -152,7 +152,7 @@ def test_a_queue_that_had_no_room_to_rest_goes_on_in_order_once_others_rest_no_m
     for name in ("york", "bath"):
         link = forest[name].core.neighbours["hq"].link
         assert link is not None
-        link.release(f"topic:{name}/held")
+        link.say.release(f"topic:{name}/held")
         forest.settle(3.0)
     assert forest.clients[0].payloads == [b"%d" % number for number in range(40)]
     assert forest.clients[1].payloads == [*(b"%d" % number for number in range(40)), b"0"]
@@ -165,10 +165,10 @@ def test_no_step_passes_over_more_than_a_part_of_what_is_held(
     hq = held_from(forest, "york")
     link = forest["york"].core.neighbours["hq"].link
     assert link is not None
-    link.hold("")
+    link.say.hold("")
     forest.settle(1.0)
     publish(forest, "topic:york/held", 3 * PART)
-    link.release("")
+    link.say.release("")
     most, rests = 0, hq.core.neighbours["york"].queue.resting
     while len(rests) < 3 * PART:
         before = len(rests)

@@ -126,7 +126,7 @@ def test_a_child_cannot_say_that_its_parent_is_below_it(forest: Forest) -> None:
     link = forest["york"].core.parent
     assert link is not None
     assert link.link is not None
-    link.link.advise([Advice("add", "domain", "hq", "york", "lie")])
+    link.link.say.advise([Advice("add", "domain", "hq", "york", "lie")])
     forest.settle(1.0)
     assert hq.core.table.route(Destination("domain", "hq"), "york") is None
     assert parse("queue:inbox@hq").node == "hq"

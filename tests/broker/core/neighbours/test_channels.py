@@ -203,7 +203,7 @@ def test_what_is_not_permitted_any_more_ends(tree: Forest) -> None:
 def test_a_child_speaks_for_nobody_but_itself(tree: Forest) -> None:
     server = Server(tree["hq"])
     link = tree["york"].core.parent.link
-    link.open_stream("hq", "web", "fr", b"c" * 16, 1)
+    link.say.open_stream("hq", "web", "fr", b"c" * 16, 1)
     tree.settle()
     assert server.ends == []
     assert tree["uk"].core.counters["channels_refused"] == 1
@@ -218,7 +218,7 @@ def test_a_parent_does_not_speak_for_a_node_and_those_below_it(tree: Forest, ori
     tree.heal(5)
     server = Server(tree["uk"])
     link = tree["hq"].core.neighbours["uk"].link
-    link.open_stream("uk", "web", origin, b"c" * 16, 1)
+    link.say.open_stream("uk", "web", origin, b"c" * 16, 1)
     tree.settle()
     assert server.ends == []
     assert server.told == [("refused", f"ORIGIN: {origin} does not ask from there")]
@@ -230,7 +230,7 @@ def test_a_node_that_is_away_may_ask_from_elsewhere(tree: Forest) -> None:
     tree.cut_off.append({"york", "uk"})
     tree.cut(tree.wire_of("york"))
     tree.settle(5)
-    tree["hq"].core.neighbours["uk"].link.open_stream("uk", "web", "york", b"c" * 16, 1)
+    tree["hq"].core.neighbours["uk"].link.say.open_stream("uk", "web", "york", b"c" * 16, 1)
     tree.settle()
     assert len(server.ends) == 1
 
@@ -400,7 +400,7 @@ def test_a_node_of_a_mesh_believes_the_others_whoever_asks_through_them(meshes: 
 def test_a_forged_way_ends(tree: Forest) -> None:
     """A child that says that its channel came far gets no farther."""
     Server(tree["hq"])
-    tree["york"].core.parent.link.open_stream("hq", "web", "york", b"c" * 16, 64)
+    tree["york"].core.parent.link.say.open_stream("hq", "web", "york", b"c" * 16, 64)
     tree.settle()
     assert tree["uk"].core.counters["channels_refused"] == 1
     assert not tree["hq"].core.channels.all()

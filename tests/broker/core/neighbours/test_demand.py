@@ -13,7 +13,7 @@ from sapwood.protocol.destinations import Destination, Kind
 from simulation.clients import SimulatedConsumer
 from simulation.forest import LINKS, Forest
 from simulation.site import Site
-from treeconnector.link import Link
+from treeconnector.link_sender import LinkSender
 from treeconnector.permits import Grant
 
 TEA = "topic:prices/tea"
@@ -249,7 +249,7 @@ def test_a_child_learns_nothing_of_what_it_may_not_send(forest: Forest) -> None:
     forest.settle(1.0)
     link = york.core.neighbours["hq"].link
     assert link is not None
-    link.ask_interest([("prices/tea", True), ("goods/oil", True), ("stock/1", True)])
+    link.say.ask_interest([("prices/tea", True), ("goods/oil", True), ("stock/1", True)])
     forest.settle(1.0)
     told = hq.core.demand._told["york"]
     assert told == {"prices/tea": True, "goods/oil": True, "stock/1": False}
@@ -263,7 +263,7 @@ def test_nothing_is_asked_further_up_for_a_child_that_may_not_send_it(tree: Fore
     north.permits.configure(lambda child: Grant("north", child, send=("stock/#",)), lambda child: None)
     tree.settle(1.0)
     assert link is not None
-    link.ask_interest([("prices/tea", True), ("stock/1", True)])
+    link.say.ask_interest([("prices/tea", True), ("stock/1", True)])
     tree.settle(1.0)
     tree.cut(tree.wire_of("york", "north"))
     tree.settle(1.0)
@@ -276,7 +276,7 @@ def test_routes_that_change_all_the_time_keep_no_topic_from_being_looked_at(
     monkeypatch.setattr(demand, "PART", 2)
     north, link = tree["north"].core, tree["york"].core.neighbours["north"].link
     assert link is not None
-    link.ask_interest([(f"t/{number}", True) for number in range(10)])
+    link.say.ask_interest([(f"t/{number}", True) for number in range(10)])
     tree.settle(1.0)
     looked: list[str] = []
     state = north.demand._state
@@ -300,7 +300,7 @@ def test_of_a_child_that_has_gone_topics_are_forgotten_a_part_at_a_time(
     def ask(topics: list[str]) -> None:
         link = site.core.neighbours["north"].link
         assert link is not None
-        link.ask_interest([(name, True) for name in topics])
+        link.say.ask_interest([(name, True) for name in topics])
 
     ask(names)
     tree.settle(1.0)
@@ -338,14 +338,14 @@ def test_a_child_that_asks_for_too_much_is_answered_yes_and_not_remembered(few: 
     link = tree["york"].core.neighbours["north"].link
     assert link is not None
     names = ["t/1", "t/2", "much/too/long", "t/3", "t/4"]
-    link.ask_interest([(name, True) for name in names])
+    link.say.ask_interest([(name, True) for name in names])
     tree.settle(1.0)
     north = tree["north"].core
     assert set(north.demand._told["york"]) == {"t/1", "t/2", "t/3"}
     assert north.neighbours["york"].refusals.total == 2
     assert north.neighbours["york"].up
     assert north.demand.counters["told_out"] == len(names)
-    link.ask_interest([("t/1", False), ("t/4", True)])
+    link.say.ask_interest([("t/1", False), ("t/4", True)])
     tree.settle(1.0)
     assert set(north.demand._told["york"]) == {"t/2", "t/3", "t/4"}
 
@@ -376,7 +376,7 @@ def test_a_question_from_beside_ends_the_link(meshes: Forest) -> None:
     dialler, other = wire.child, wire.parent.name
     link = dialler.core.neighbours[other].link
     assert link is not None
-    link.ask_interest([("a", True)])
+    link.say.ask_interest([("a", True)])
     meshes.step()
     meshes.step()
     assert any("which is no child" in error for site in meshes.sites.values() for error in site.errors)
@@ -417,16 +417,19 @@ def test_a_reader_that_moves_to_another_region_is_known_there_before_it_is_forgo
     """The answer that there is another way comes before the word that the old way is over."""
     said: list[tuple[str, str]] = []
 
-    def noting(what: str, link: Link, about: object) -> None:
-        if (link.identity.name, link.peer_name) == ("hq", "north"):
+    def noting(what: str, sender: LinkSender, about: object) -> None:
+        north = tree["hq"].core.neighbours["north"].link
+        if north is not None and sender is north.say:
             said.append((what, str(about)))
 
-    plain_tell, plain_moved = Link.tell_interest, Link.moved
+    plain_tell, plain_moved = LinkSender.tell_interest, LinkSender.moved
     monkeypatch.setattr(
-        Link, "tell_interest", lambda link, about: (noting("tell", link, about), plain_tell(link, about))
+        LinkSender,
+        "tell_interest",
+        lambda to, about: (noting("tell", to, about), plain_tell(to, about)),
     )
     monkeypatch.setattr(
-        Link, "moved", lambda link, name: (noting("moved", link, name), plain_moved(link, name))
+        LinkSender, "moved", lambda to, name: (noting("moved", to, name), plain_moved(to, name))
     )
     found = tree.consumer("durham", "topic:prices/#", name="reader", durable="d")
     publish(tree, "york", b"1")

@@ -74,7 +74,7 @@ def test_a_neighbour_that_goes_on_after_its_limit_is_told_so(forest: Forest, hq:
     link = york.core.neighbours["hq"].link
     assert link is not None
     for number in range(3):
-        link.advise([Advice("add", Kind.QUEUE, f"q{number}{part}", "york", "test") for part in "ab"])
+        link.say.advise([Advice("add", Kind.QUEUE, f"q{number}{part}", "york", "test") for part in "ab"])
         forest.settle()
     assert not hq.core.neighbours["york"].up
     assert any("goes on after" in text for text in york.errors), york.errors
@@ -99,7 +99,7 @@ def test_a_child_that_claims_the_name_of_a_linked_one_gets_nothing_of_it(forest:
     link = forest["evil"].core.neighbours["hq"].link
     assert link is not None
     forest.pass_time(0.1)
-    link.advise([Advice("add", Kind.DOMAIN, "york", "york", "test")])
+    link.say.advise([Advice("add", Kind.DOMAIN, "york", "york", "test")])
     forest.settle()
     producer = forest.producer("hq")
     for number in range(20):
