@@ -106,6 +106,7 @@ class Access:
         self.entrance.configure(policy)
         self.operators.become(operators)
         self.forwards.configure(site.forwards, site.folders)
+        self.forwards.applications.configure(site.channels)
         away = self._turn_away()
         self._host.wake()
         self.grants.warn(_log)
@@ -133,6 +134,7 @@ class Access:
             permits=read.permits,
             forwards=read.forwards,
             folders=read.folders,
+            channels=read.channels,
             operators=read.operators,
             accounts=read.accounts,
             account_passwords=read.account_passwords,

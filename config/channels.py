@@ -80,3 +80,37 @@ class Folder:
         example=("hq",),
     )
     max_file: int = value(BYTES, "largest file that may be brought", default=GIB)
+
+
+LISTEN: Final = Text(
+    "an address of this machine, such as 10.1.2.3", r"[0-9]{1,3}(\.[0-9]{1,3}){3}|[0-9a-f:]{2,39}"
+)
+
+
+@section
+class AppChannels:
+    """Channels that applications hand over by message. Those of one user on one machine need none of this."""
+
+    offered_to: tuple[str, ...] = values(
+        NODE_PATTERN,
+        "nodes whose applications may take channels that applications here have made; each parent on the way "
+        "permits it too, by `opens` and `serves`",
+        item="node",
+        default=(),
+        example=("hq", "region-*"),
+    )
+    taken_from: tuple[str, ...] = values(
+        NODE_PATTERN,
+        "nodes at which applications here may take channels",
+        item="node",
+        default=(),
+        example=("store-*",),
+    )
+    listen: tuple[str, ...] = values(
+        LISTEN,
+        "addresses of this machine at which channels may be taken directly, by TCP, on ports that the system "
+        "chooses",
+        item="address",
+        default=(),
+        example=("10.1.2.3",),
+    )

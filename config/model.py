@@ -26,7 +26,7 @@ from config.behaviour import (
     Spool,
     Trace,
 )
-from config.channels import Folder, Forward
+from config.channels import AppChannels, Folder, Forward
 from config.children import Child, Permits
 from config.enrolment import Enrolment
 from config.fields import part, parts, section, value, values
@@ -361,6 +361,10 @@ class Site:
         "the folders of this site whose files others may copy through channels; without any, none",
         item="folder",
         default=(),
+    )
+    channels: AppChannels = part(
+        "channels that applications hand over by message; without it, only within this machine",
+        default=AppChannels(),
     )
     advisories: Advisories = part("what is said about consumers", default=Advisories())
     delivery: Delivery = part("how long messages wait", default=Delivery())

@@ -16,6 +16,7 @@ aiohttp only when a connection is opened. A name is imported when it is first as
 |---|---|
 | `address` | the address of a node, as an application writes it, and the session's WebSocket behind it |
 | `background` | an event loop in a thread of its own, for programs without asyncio |
+| `channels` | channels between applications, which are handed over by message |
 | `client` | the client of a streaming session: sends with confirmation, subscriptions with credit |
 | `connection_watch` | tells of a connection that comes and goes, and how long to rest |
 | `deduplication` | telling what was handled before, so that what comes twice is done once |

@@ -30,10 +30,12 @@ from sapwood.errors import (
 )
 from sapwood.options import (
     ClientOptions,
+    NodePlace,
     Reach,
     SendOptions,
     at_least,
     check_notice,
+    context_of,
     flag,
     payload_of,
     properties_of,
@@ -74,16 +76,6 @@ def connect(
     Use it as `async with connect(...) as client`. For the options see `Client`.
     """
     return Client(address, session=session, **options)
-
-
-def _context(ca: str | None, certificate: str | None, key: str | None) -> ssl.SSLContext | None:
-    """None: the system's authorities, and nothing of our own."""
-    if not (ca or certificate):
-        return None
-    context = ssl.create_default_context(cafile=ca)
-    if certificate:
-        context.load_cert_chain(certificate, key)
-    return context
 
 
 class _Waiter(Call):
@@ -162,14 +154,15 @@ class Client:
         self._timeout = timeout
         self._outbox = Outbox(window_messages, window_bytes)
         self._rested = 0
+        self._place = NodePlace("", account, (password if account else secret) or "", ca, certificate, key)
         addresses = [address] if isinstance(address, str) else list(address)
         self._session = Session(
             [session_uri(each) for each in addresses],
-            Login(VERSION, self.name, (password if account else secret) or "", self.producer, account),
+            Login(VERSION, self.name, self._place.secret, self.producer, account),
             self._outbox,
             timeout=timeout,
             keep_alive=keep_alive,
-            context=tls or _context(ca, certificate, key),
+            context=tls or context_of(ca, certificate, key),
             watch=ConnectionWatch(on_connected, on_lost),
             stays=bool(producer),
         )
@@ -182,6 +175,11 @@ class Client:
     def node(self) -> str:
         """Name of the node that the client is, or was last, connected to."""
         return self._session.node
+
+    @property
+    def place(self) -> NodePlace:
+        """Where the node is, and how this client proves itself there: for the process beside a channel."""
+        return self._place._replace(uri=self._session.uri)
 
     @property
     def state(self) -> str:

@@ -73,6 +73,30 @@ class ClientOptions(TypedDict, total=False):
     on_lost: Callable[[Exception], object] | None
 
 
+class NodePlace(NamedTuple):
+    """Where a node is, and how an application proves itself there: an account, or '' and the secret."""
+
+    uri: str
+    account: str = ""
+    secret: str = ""
+    ca: str | None = None
+    certificate: str | None = None
+    key: str | None = None
+
+    def __repr__(self) -> str:
+        return f"<NodePlace {self.uri} {self.account}>"
+
+
+def context_of(ca: str | None, certificate: str | None, key: str | None) -> ssl.SSLContext | None:
+    """None: the system's authorities, and nothing of our own."""
+    if not (ca or certificate):
+        return None
+    context = ssl.create_default_context(cafile=ca)
+    if certificate:
+        context.load_cert_chain(certificate, key)
+    return context
+
+
 class Reach(NamedTuple):
     """How far a topic's message goes from the node that took it.
 

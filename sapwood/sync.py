@@ -24,7 +24,7 @@ from sapwood import client as asynchronous
 from sapwood.background import Background
 from sapwood.errors import ClientClosed
 from sapwood.interfaces import Handlers, Interface
-from sapwood.options import ClientOptions, Reach, SendOptions
+from sapwood.options import ClientOptions, NodePlace, Reach, SendOptions
 from sapwood.protocol.destinations import Destination
 from sapwood.rpc import DEFAULT_TIMEOUT, Rpc, Service
 from sapwood.serving import Server
@@ -120,6 +120,11 @@ class Client:
     def node(self) -> str:
         """Name of the node that the client is, or was last, connected to."""
         return self.asynchronous.node
+
+    @property
+    def place(self) -> NodePlace:
+        """Where the node is, and how this client proves itself there: for the process beside a channel."""
+        return self.asynchronous.place
 
     @property
     def state(self) -> str:

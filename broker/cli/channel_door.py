@@ -9,9 +9,9 @@ from broker.cli.errors import WRONG_USE, CommandError
 from broker.cli.http import TIMEOUT, node_url
 from broker.cli.node_api import NodeApi, part
 from broker.cli.tls import Tls
-from broker.forwards.pipes import PipeBroken
-from broker.forwards.websocket_pipe import MAX_MESSAGE, OPEN, WebSocketPipe
-from broker.http.probes import probe
+from sapwood.channels.pipes import PipeBroken
+from sapwood.channels.probes import probe
+from sapwood.channels.websocket_pipe import MAX_MESSAGE, OPEN, WebSocketPipe
 from sapwood.protocol.errors import InvalidName
 from sapwood.protocol.names import node_name
 

@@ -21,7 +21,7 @@ from broker.cli.output import note, print_json, printable
 from broker.cli.status import size as shown
 from broker.forwards.copying import Comes, Get, Have, Put, Talk, offer, receive, send
 from broker.forwards.folders import FileFault, local_part, local_source
-from broker.forwards.pipes import PipeBroken
+from sapwood.channels.pipes import PipeBroken
 
 _OFTEN: Final = 0.5
 _LATER: Final = 5.0

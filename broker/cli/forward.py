@@ -9,7 +9,7 @@ from broker.cli.channel_door import ChannelDoor
 from broker.cli.errors import WRONG_USE, CommandError
 from broker.cli.node_api import NodeApi
 from broker.cli.output import note, print_json
-from broker.forwards.pipes import PipeBroken, TcpPipe, join
+from sapwood.channels.pipes import PipeBroken, TcpPipe, join
 
 HOST: Final = "127.0.0.1"
 MOST: Final = 1024

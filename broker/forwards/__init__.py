@@ -2,12 +2,13 @@
 
 | module | what it is |
 |---|---|
+| `application_channels` | channels that applications have made here, until others take them |
 | `channel_log` | what the log says of channels |
 | `copying` | how a file is copied through a channel, at either end |
 | `folders` | files that are copied: plain ones within a folder, each of which appears whole |
 | `forwards` | the services and folders that the site's file names, and who may reach them |
 | `local_end` | the end of a channel at this node: bytes between a pipe and the core, within bounds |
-| `pipes` | pipes: bytes in both directions, each of which ends by itself; a TCP connection is one |
 | `service_names` | the addresses of services, looked up in threads of their own |
-| `websocket_pipe` | a WebSocket as a pipe |
+
+Pipes are those of `sapwood.channels`.
 """

@@ -23,8 +23,8 @@ from typing import Annotated, Any, Final, Literal, ParamSpec, TypeVar
 import msgspec
 
 from broker.forwards.folders import FileBusy, FileFault, FilePart, FileSource, FirstBytes, SharedFolder
-from broker.forwards.pipes import PIECE, Pipe, PipeBroken, until_first
 from config.channels import Folder
+from sapwood.channels.pipes import PIECE, Pipe, PipeBroken, until_first
 
 MAX_WORD: Final = 8 * 1024
 SILENCE: Final = 120.0

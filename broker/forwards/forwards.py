@@ -13,19 +13,19 @@ from functools import partial
 from typing import Final
 
 from broker.core.neighbours.channels import BUSY, REFUSED, UNREACHABLE, Channel, Side
+from broker.forwards.application_channels import ApplicationChannels, is_of_application, matches
 from broker.forwards.channel_log import ChannelLog
 from broker.forwards.copying import Deed, FileService, Put, Turns
 from broker.forwards.folders import FileFault
 from broker.forwards.local_end import LocalEnd, LocalEnds
-from broker.forwards.pipes import TcpPipe, dialled
-from broker.forwards.service_names import ServiceNames
+from broker.forwards.service_names import ServiceNames, dialled
 from broker.host import Host
 from broker.link_driver import LinkDriver
 from broker.threads import Threads
 from broker.trail import ChangeTrail
 from config.channels import Folder, Forward
 from config.model import Site
-from treeconnector.permit_patterns import ANY, glob
+from sapwood.channels.pipes import TcpPipe
 
 CONNECT: Final = 10.0
 OPENING: Final = 30.0
@@ -47,6 +47,7 @@ class Forwards:
         self._reserve = site.limits.disk_reserve
         self._offered: dict[str, Forward | Folder] = {}
         self._me = host.core.identity.name
+        self.applications = ApplicationChannels(self.ends, self._me, site.channels)
         self._log = ChannelLog()
         self._copies: Counter[str] = Counter()
         self._copies_of: Counter[str] = Counter()
@@ -80,7 +81,7 @@ class Forwards:
             self._threads = self._threads or Threads("sapwood-files", _THREADS)
         for end in list(self.ends.open):
             channel = end.channel
-            if channel is None or channel.far is not end:
+            if channel is None or channel.far is not end or is_of_application(channel.name):
                 continue
             was, now = before.get(channel.name), self._offered.get(channel.name)
             why = self._why_not(channel) or self._why_not_go_on(end)
@@ -110,7 +111,7 @@ class Forwards:
         if offered is None:
             return f"PERMIT: {self._me} offers nothing as {channel.name}"
         permit = offered.permit if isinstance(offered, Forward) else (*offered.read, *offered.write)
-        if not any(_matches(pattern, channel.origin) for pattern in permit):
+        if not any(matches(pattern, channel.origin) for pattern in permit):
             return f"PERMIT: {self._me} does not offer {channel.name} to {channel.origin}"
         return ""
 
@@ -125,6 +126,8 @@ class Forwards:
 
     def _serve(self, channel: Channel) -> Side | str:
         asker = "" if isinstance(channel.near, LocalEnd) else channel.near.via
+        if (made := self.applications.taken(channel, asker)) is not None:
+            return made
         if why := self._why_not(channel) or self.ends.why_none(asker):
             return why
         offered = self._offered[channel.name]
@@ -164,7 +167,7 @@ class Forwards:
         if not isinstance(folder, Folder):
             raise FileFault(f"{channel.name} is no folder any more: open it again")
         permit = folder.read if deed == "read" else folder.write
-        if not any(_matches(pattern, channel.origin) for pattern in permit):
+        if not any(matches(pattern, channel.origin) for pattern in permit):
             raise FileFault(f"PERMIT: {self._me} lets {channel.origin} not {deed} files of {folder.name}")
         return folder
 
@@ -215,7 +218,3 @@ async def _dialled(names: ServiceNames, to: str) -> TcpPipe | str:
             return await dialled(names, host.strip("[]"), int(port))
     except (OSError, UnicodeError) as error:  # a name that no resolver takes is the latter
         return getattr(error, "strerror", None) or str(error) or f"no answer within {CONNECT:g} s"
-
-
-def _matches(pattern: str, name: str) -> bool:
-    return glob(pattern)(name) if ANY in pattern else pattern == name

@@ -13,9 +13,9 @@ from collections.abc import Callable
 from typing import Final, ParamSpec
 
 from broker.core.neighbours.channels import RESET, Channel, Channels
-from broker.forwards.pipes import Pipe, PipeBroken, until_first
 from broker.host import Host
 from broker.link_driver import LinkDriver
+from sapwood.channels.pipes import Pipe, PipeBroken, until_first
 
 MOST: Final = 4096
 """Ends of channels at one node."""

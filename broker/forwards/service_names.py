@@ -8,7 +8,10 @@ import asyncio
 import socket
 from typing import Any, Final
 
+import aiohappyeyeballs
+
 from broker.threads import Threads
+from sapwood.channels.pipes import TcpPipe
 
 THREADS: Final = 2
 Addresses = list[Any]
@@ -53,3 +56,9 @@ class ServiceNames:
 
 def _look_up(host: str, port: int, flags: int = 0) -> Addresses:
     return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=flags)
+
+
+async def dialled(names: ServiceNames, host: str, port: int) -> TcpPipe:
+    """A connection that was made. Raises `OSError`, and `UnicodeError` for a name that no resolver takes."""
+    found = await names.addresses(host, port)
+    return TcpPipe(await aiohappyeyeballs.start_connection(found))

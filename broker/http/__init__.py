@@ -19,12 +19,12 @@
 | `link_endpoint` | where children dial: a WebSocket at /link is a carrier, and the node does the rest |
 | `live` | a stream of the node's state for pages and programs that stay: `GET /api/live` |
 | `metrics` | `GET /metrics`: the node's figures for Prometheus, in its own text or as OpenMetrics |
+| `offer_endpoint` | how applications make channels that others take: `GET /channel` |
 | `pages` | the aiohttp application, run for the connections that the port hands over |
 | `paths` | names, numbers and times in the paths of the link-level protocol |
 | `pipeline` | the requests of one connection that have no answer yet, in their order |
 | `port` | the open port: its listening sockets, the connections on them, and who looks after those |
 | `ports` | what the HTTP side needs of the node, and nothing more |
-| `probes` | dead connections: who has gone without a word, though nothing is ever closed for being idle |
 | `mqtt_endpoint` | MQTT over WebSocket: the door of `broker.mqtt` at /mqtt |
 | `session_endpoint` | the streaming client session: packets of `session_frames` on a WebSocket at /session |
 | `refusals` | answers to whoever may not look at a node or administrate it |

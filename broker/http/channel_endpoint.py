@@ -1,28 +1,40 @@
-"""Where programs of operators open channels: `GET /channel/NODE/NAME`, a WebSocket that
-`broker.forwards.websocket_pipe` describes. It is for whoever may administrate this node.
+"""Where channels begin: `GET /channel/NODE/NAME`, a WebSocket as `sapwood.channels.websocket_pipe` says.
+
+It is for whoever may administrate this node. Channels that applications make (`GET /channel`) have names of
+their own form, and are for applications.
 """
 
 import asyncio
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
-from typing import Final, cast
+from typing import Any, Final, TypeAlias, cast
 
 from aiohttp import web
 
-from broker.core.errors import TOO_MANY
+from broker.core.errors import TOO_MANY, SwitchError
+from broker.forwards.application_channels import is_of_application
 from broker.forwards.forwards import OPENING
 from broker.forwards.local_end import LocalEnd
-from broker.forwards.pipes import reset
-from broker.forwards.websocket_pipe import MAX_MESSAGE, OPEN, WebSocketPipe
+from broker.http.api.api import error_of
 from broker.http.guard import address, asker, from_a_web_page
 from broker.http.link_endpoint import Endpoint, Guests, not_upgraded, parting
+from broker.http.offer_endpoint import ChannelUser, application, offered
 from broker.http.ports import NodePort
 from broker.http.refusals import cut_when_refused, refusal
 from broker.http.settings import HttpSettings
+from broker.http.verbs import STATUS
+from broker.intake import Guest
+from sapwood.channels.pipes import reset
+from sapwood.channels.websocket_pipe import MAX_MESSAGE, OPEN, WebSocketPipe
 from sapwood.protocol.errors import InvalidName
 from sapwood.protocol.names import node_name
 
 MOST: Final = 1024
 """WebSockets that are open; each keeps a message, and what its library has read ahead."""
+_NOT_ANY_MORE: Final = "the node's file lets nobody with this token open channels any more"
+Cut: TypeAlias = Callable[[Callable[[], object]], AbstractContextManager[None]]
+"""As long as it lasts, a change of the file that takes the right away calls what it is given."""
 
 
 class ChannelEndpoint(Endpoint):
@@ -37,6 +49,7 @@ class ChannelEndpoint(Endpoint):
 
     def add_to(self, app: web.Application) -> None:
         app.router.add_get("/channel/{node}/{name}", self.handle, allow_head=False)
+        app.router.add_get("/channel", self.handle, allow_head=False)
         app.on_shutdown.append(self._end)
 
     async def _end(self, _app: web.Application) -> None:
@@ -58,17 +71,59 @@ class ChannelEndpoint(Endpoint):
             text = f"{MOST} channels are open here: close one"
             return parting(request, web.json_response({"code": "BUSY", "text": text}, status=503))
         guest = self._guests(request)
+        if guest is not None and not guest.may_log_in:
+            return parting(request, web.json_response({"code": "BUSY", "text": TOO_MANY}, status=503))
+        if _is_for_operators(request):
+            return await self._for_operator(request, opened, guest)
+        return await self._for_application(request, opened, guest)
+
+    async def _for_operator(
+        self, request: web.Request, opened: web.WebSocketResponse, guest: Guest | None
+    ) -> web.StreamResponse:
+        cut: Cut = partial(cut_when_refused, request, self._settings.operators, "operator")
+        who = asker(request, self._settings.operators)
+        return await self._run(request, opened, guest, partial(self._take, request, who.name, who.role), cut)
+
+    async def _for_application(
+        self, request: web.Request, opened: web.WebSocketResponse, guest: Guest | None
+    ) -> web.StreamResponse:
+        cuts: list[Callable[[], object]] = []
+
+        @contextmanager
+        def cut(call: Callable[[], object]) -> Iterator[None]:
+            cuts.append(call)
+            yield
+
+        def may_not(_why: str) -> None:
+            for call in cuts:
+                call()
+
+        try:
+            async with application(self._node, request, may_not) as who:
+                work = partial(self._make, who)
+                if "node" in request.match_info:
+                    work = partial(self._take, request, who.name, "application")
+                return await self._run(request, opened, guest, work, cut)
+        except SwitchError as error:
+            return parting(request, error_of(error, STATUS))
+
+    async def _run(
+        self,
+        request: web.Request,
+        opened: web.WebSocketResponse,
+        guest: Guest | None,
+        work: Callable[[WebSocketPipe], Coroutine[Any, Any, None]],
+        cut: Cut,
+    ) -> web.StreamResponse:
+        """Serve whoever has proved who it is, until that is over or it may not go on."""
         if guest is not None:
-            if not guest.may_log_in:
-                return parting(request, web.json_response({"code": "BUSY", "text": TOO_MANY}, status=503))
             guest.prove()
         await opened.prepare(request)
         pipe = WebSocketPipe(opened)
-        task = asyncio.ensure_future(self._serve(request, pipe))
+        task = asyncio.ensure_future(work(pipe))
         self._open.add(task)
         try:
-            cut = partial(task.cancel, "the node's file lets nobody with this token open channels any more")
-            with cut_when_refused(request, self._settings.operators, "operator", cut):
+            with cut(partial(task.cancel, _NOT_ANY_MORE)):
                 await asyncio.wait([task])
         finally:
             task.cancel()
@@ -81,35 +136,43 @@ class ChannelEndpoint(Endpoint):
     def _refusal(self, request: web.Request) -> web.Response | None:
         if from_a_web_page(request):
             return web.Response(status=403, text="channels are for programs, not for web pages\n")
-        if (answer := refusal(request, self._settings.operators, "operator")) is not None:
+        for_operators = _is_for_operators(request)
+        if for_operators and (answer := refusal(request, self._settings.operators, "operator")) is not None:
             return answer
         try:
-            for part in ("node", "name"):
-                node_name(request.match_info[part])
+            for part in request.match_info.values():
+                node_name(part)
         except InvalidName as error:
             return web.json_response({"code": "BAD_REQUEST", "text": str(error)}, status=400)
         return None
 
-    async def _serve(self, request: web.Request, pipe: WebSocketPipe) -> None:
+    async def _make(self, who: ChannelUser, pipe: WebSocketPipe) -> None:
+        await offered(self._node, pipe, who)
+
+    async def _take(self, request: web.Request, who: str, role: str, pipe: WebSocketPipe) -> None:
         node, name = request.match_info["node"], request.match_info["name"]
-        end = self._node.running.access.forwards.reach(node, name, self._who(request))
+        forwards = self._node.running.access.forwards
+        why = "" if _is_for_operators(request) else forwards.applications.why_not_take(node)
+        end = why or forwards.reach(node, name, f"{who} at {address(request)}")
         if isinstance(end, str):
             await pipe.abort(end)
         elif not await end.until_open(OPENING):
             await pipe.abort(end.why)
         else:
-            self._note(request, end)
+            self._note(request, end, who, role)
             await pipe.say(OPEN)
             await end.run(pipe)
 
-    def _who(self, request: web.Request) -> str:
-        return f"{asker(request, self._settings.operators).name} at {address(request)}"
-
-    def _note(self, request: web.Request, end: LocalEnd) -> None:
+    def _note(self, request: web.Request, end: LocalEnd, who: str, role: str) -> None:
         """The trail keeps by whom it was opened; the channel's number is the same at all nodes of its way."""
         number = end.channel.number.hex() if end.channel is not None else ""
-        who = asker(request, self._settings.operators)
         said = {**request.match_info, "channel": number}
         self._node.running.access.forwards.trail.add(
-            who.name, who.role, address(request), "GET /channel/{node}/{name}", said
+            who, role, address(request), "GET /channel/{node}/{name}", said
         )
+
+
+def _is_for_operators(request: web.Request) -> bool:
+    """Applications make channels, and take those that others of them have made."""
+    name = request.match_info.get("name")
+    return name is not None and not is_of_application(name)

@@ -43,7 +43,6 @@ from broker.http.heads import (
     without_upgrade,
 )
 from broker.http.pipeline import Pipeline, Slot
-from broker.http.probes import is_dead
 from broker.http.verbs import (
     IN_FLIGHT,
     METHODS,
@@ -58,6 +57,7 @@ from broker.http.verbs import (
 )
 from broker.intake import Guest
 from broker.shares import LoopShare
+from sapwood.channels.probes import is_dead
 
 MOST_OF_A_STRANGER: Final = 32 * 1024
 """Bytes that a body has before a login."""

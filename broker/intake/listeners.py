@@ -3,7 +3,7 @@
 import socket
 from typing import Final
 
-from broker.http.probes import probe
+from sapwood.channels.probes import probe
 
 _BACKLOG: Final = 4096
 _UNKNOWN: Final = 1 << 20

@@ -22,8 +22,8 @@ from harness import PATIENCE, Network
 
 from broker.forwards.copying import Comes, Get, Have, Put, Sum, Talk
 from broker.forwards.folders import FileFault
-from broker.forwards.pipes import PipeBroken
-from broker.forwards.websocket_pipe import OPEN, WebSocketPipe
+from sapwood.channels.pipes import PipeBroken
+from sapwood.channels.websocket_pipe import OPEN, WebSocketPipe
 
 CHAIN = ("hq", "york", "shop")
 PERMITS = {"consume": ["#"], "send": ["#"], "nodes": ["*"], "serves": ["files@shop", "logs@shop"]}

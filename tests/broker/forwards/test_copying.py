@@ -30,8 +30,8 @@ from broker.forwards.copying import (
     send,
 )
 from broker.forwards.folders import FileFault, FirstBytes, local_part, local_source
-from broker.forwards.pipes import PipeBroken, TcpPipe
 from config.channels import Folder
+from sapwood.channels.pipes import PipeBroken, TcpPipe
 
 BODY = os.urandom(700_000)
 NOTHING = Have(0, hashlib.sha256().hexdigest())

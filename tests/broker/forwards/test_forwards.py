@@ -20,11 +20,11 @@ from broker.forwards.copying import Done, Have, Put, Talk
 from broker.forwards.folders import FileFault
 from broker.forwards.forwards import Forwards
 from broker.forwards.local_end import LocalEnd
-from broker.forwards.pipes import PipeBroken
-from broker.forwards.websocket_pipe import OPEN, WebSocketPipe
 from broker.node import Node
 from config.channels import Folder, Forward
 from config.model import AdvisoryLog, Listener, Site
+from sapwood.channels.pipes import PipeBroken
+from sapwood.channels.websocket_pipe import OPEN, WebSocketPipe
 
 
 class Host:

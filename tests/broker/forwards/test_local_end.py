@@ -8,7 +8,7 @@ import pytest
 from broker.core.neighbours.channels import Channel
 from broker.forwards import local_end
 from broker.forwards.local_end import LocalEnd, LocalEnds
-from broker.forwards.pipes import PIECE, PipeBroken
+from sapwood.channels.pipes import PIECE, PipeBroken
 
 
 class Played:

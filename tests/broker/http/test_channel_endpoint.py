@@ -9,11 +9,11 @@ import aiohttp
 import pytest
 
 from broker.forwards.local_end import WINDOW, LocalEnd
-from broker.forwards.pipes import PIECE
-from broker.forwards.websocket_pipe import WebSocketPipe
 from broker.node import Node
 from config.channels import Forward
 from config.model import AdvisoryLog, Http, Listener, Site
+from sapwood.channels.pipes import PIECE
+from sapwood.channels.websocket_pipe import WebSocketPipe
 
 UPGRADE = (
     "Connection: Upgrade",
@@ -163,7 +163,7 @@ async def test_no_more_are_open_than_the_node_has_room_for(
 async def test_a_client_that_reads_nothing_loses_its_line_with_its_channel(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("broker.forwards.websocket_pipe._LAST_WORDS", 0.1)
+    monkeypatch.setattr("sapwood.channels.websocket_pipe._LAST_WORDS", 0.1)
     gone = asyncio.Event()
 
     async def pours(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -205,7 +205,7 @@ async def test_last_bytes_wait_for_a_slow_client_and_are_few(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
     """The channel has ended well long before, or goes no further; the buffer of the connection is small."""
-    monkeypatch.setattr("broker.forwards.websocket_pipe._LAST_WORDS", 0.1)
+    monkeypatch.setattr("sapwood.channels.websocket_pipe._LAST_WORDS", 0.1)
     lines: list[asyncio.WriteTransport] = []
     made = WebSocketPipe.__init__
 

@@ -11,10 +11,7 @@ import struct
 from collections.abc import Coroutine
 from typing import Any, Final, Protocol
 
-import aiohappyeyeballs
-
-from broker.forwards.service_names import ServiceNames
-from broker.http.probes import probe
+from sapwood.channels.probes import probe
 
 PIECE: Final = 64 * 1024
 """Most bytes that are read at once."""
@@ -101,12 +98,6 @@ class TcpPipe:
         with contextlib.suppress(OSError):
             self._line.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
         self._line.close()
-
-
-async def dialled(names: ServiceNames, host: str, port: int) -> TcpPipe:
-    """A connection that was made. Raises `OSError`, and `UnicodeError` for a name that no resolver takes."""
-    found = await names.addresses(host, port)
-    return TcpPipe(await aiohappyeyeballs.start_connection(found))
 
 
 def reset(line: asyncio.WriteTransport) -> None:

@@ -14,7 +14,7 @@ from typing import Any, Final
 import aiohttp
 from aiohttp import web
 
-from broker.forwards.pipes import PIECE, PipeBroken, lost
+from sapwood.channels.pipes import PIECE, PipeBroken, lost
 
 MAX_MESSAGE: Final = PIECE
 OPEN: Final = "open"
@@ -27,11 +27,15 @@ WebSocket = web.WebSocketResponse[Any] | aiohttp.ClientWebSocketResponse[Any]
 
 
 class WebSocketPipe:
-    """An open WebSocket, at either end. `is_broken`: it was aborted."""
+    """An open WebSocket, at either end. `is_broken`: it was aborted. `last_words`: seconds in which the
+    other end says that it has heard all.
+    """
 
-    def __init__(self, opened: WebSocket) -> None:
+    def __init__(self, opened: WebSocket, last_words: float | None = None) -> None:
         self._socket = opened
+        self._last_words = last_words
         self.is_broken = False
+        self._was_well = False
         self._rest = memoryview(b"")
 
     def __repr__(self) -> str:
@@ -53,6 +57,8 @@ class WebSocketPipe:
             if text.startswith(_ERROR):
                 raise PipeBroken(text.removeprefix(_ERROR)[:_MAX_TEXT])
             return text
+        # The other end may have gone by the time that this is read: then the library's own code says 1006.
+        self._was_well = message.type is aiohttp.WSMsgType.CLOSE and message.data == aiohttp.WSCloseCode.OK
         raise PipeBroken("the connection between the node and whoever asked for the channel has ended")
 
     async def read(self, most: int) -> bytes:
@@ -77,7 +83,7 @@ class WebSocketPipe:
             try:
                 await self.hear()
             except PipeBroken:
-                if self._socket.close_code == aiohttp.WSCloseCode.OK:
+                if self._was_well or self._socket.close_code == aiohttp.WSCloseCode.OK:
                     await asyncio.Event().wait()  # it has heard all, and was a little earlier
                 raise
 
@@ -89,7 +95,7 @@ class WebSocketPipe:
 
     async def close(self) -> None:
         with contextlib.suppress(TimeoutError, *_FAILED):
-            async with asyncio.timeout(_LAST_WORDS):
+            async with asyncio.timeout(self._last_words or _LAST_WORDS):
                 await self._socket.close()
 
     async def abort(self, text: str) -> None:

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from broker.http.probes import is_dead, probe, says_dead
+from sapwood.channels.probes import is_dead, probe, says_dead
 
 
 def info(*, unacknowledged: int = 0, probes: int = 0, silent_ms: int = 0) -> bytes:

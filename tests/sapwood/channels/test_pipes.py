@@ -8,9 +8,9 @@ from typing import Any, cast
 import aiohttp
 import pytest
 
-from broker.forwards.pipes import PIECE, PipeBroken, TcpPipe, dialled
-from broker.forwards.service_names import ServiceNames
-from broker.forwards.websocket_pipe import WebSocketPipe
+from broker.forwards.service_names import ServiceNames, dialled
+from sapwood.channels.pipes import PIECE, PipeBroken, TcpPipe
+from sapwood.channels.websocket_pipe import WebSocketPipe
 
 
 async def pair() -> tuple[TcpPipe, TcpPipe]:
@@ -62,7 +62,7 @@ async def test_what_is_aborted_ends_with_an_error() -> None:
 
 
 async def test_a_reset_that_comes_after_the_end_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("broker.forwards.pipes._LOOK", 0.01)
+    monkeypatch.setattr("sapwood.channels.pipes._LOOK", 0.01)
     here, there = await pair()
     await there.finish()
     assert await here.read(9) == b""

@@ -1,0 +1,287 @@
+"""The process beside an application: `sapwood-channel make FD` and `take FD`.
+
+FD is one of two connected sockets, of which the application has the other. One line of JSON on standard input
+says what is asked, and one on standard output what came of it; then bytes are passed on until the channel
+ends, and the process with it. It goes on alone, so nobody has to wait for its end.
+
+`make` waits on a Unix socket in a folder of its own, on the addresses that the node allows, and at the node.
+Law: one of those who come gets the channel, the first with the secret. A Unix socket hands over FD itself,
+and the process ends at once.
+"""
+
+import asyncio
+import contextlib
+import hmac
+import os
+import shutil
+import signal
+import socket
+import ssl
+import sys
+import tempfile
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Final, NoReturn
+from urllib.parse import urlsplit, urlunsplit
+
+import msgspec
+
+from sapwood.channels.pipes import PipeBroken, TcpPipe, join, until_first
+from sapwood.channels.probes import probe
+from sapwood.channels.urls import ChannelUrls, new_secret
+from sapwood.channels.websocket_pipe import MAX_MESSAGE, OPEN, WebSocketPipe
+from sapwood.options import NodePlace, context_of
+
+_SECRET: Final = 44
+"""Bytes of a secret, with the end of its line."""
+_PROOF: Final = 5.0
+_AT_ONCE: Final = 32
+"""Seconds in which the secret comes, and callers that are listened to at a time."""
+_ANSWER: Final = 35.0
+_LAST_WORDS: Final = 24 * 3600.0
+"""Seconds until a node has taken the last bytes; nobody else keeps them when this process ends."""
+_ACCEPTED: Final = b"+"
+
+
+class Make(msgspec.Struct):
+    place: NodePlace
+    wait: float
+
+
+class Take(msgspec.Struct):
+    place: NodePlace
+    node: str
+    name: str
+    secret: str
+
+
+class Offered(msgspec.Struct):
+    """The node lets an application have so much. `name`: '' = nothing through the tree."""
+
+    node: str
+    name: str = ""
+    listen: list[str] = []
+
+
+class _Taken(Exception):
+    """It was handed over: nothing is left to do."""
+
+
+# --- the node
+
+
+def _uri(place: NodePlace, *path: str) -> str:
+    parts = urlsplit(place.uri)
+    return urlunsplit((parts.scheme, parts.netloc, "/".join(("/channel", *path)), "", ""))
+
+
+@contextlib.asynccontextmanager
+async def _node(place: NodePlace, *path: str) -> AsyncIterator[WebSocketPipe]:
+    """The node's WebSocket. Raises `PipeBroken`: why there is none."""
+    import aiohttp
+
+    try:
+        context = context_of(place.ca, place.certificate, place.key)
+        auth = aiohttp.BasicAuth(place.account, place.secret, "utf-8") if place.account else None
+        bearer = {"Authorization": f"Bearer {place.secret}"} if place.secret and not place.account else {}
+    except (OSError, ssl.SSLError, ValueError) as error:
+        raise PipeBroken(str(error)) from None
+    session = aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(ssl=context or True),
+        headers={"User-Agent": "sapwood"} | bearer,
+        auth=auth,
+        trust_env=False,
+        timeout=aiohttp.ClientTimeout(total=None, sock_connect=10),
+    )
+    async with session:
+        try:
+            opened = await session.ws_connect(
+                _uri(place, *path),
+                max_msg_size=MAX_MESSAGE + 1,
+                compress=0,
+                timeout=aiohttp.ClientWSTimeout(ws_close=_LAST_WORDS),
+            )
+        except aiohttp.WSServerHandshakeError as error:
+            raise PipeBroken(f"the node answered HTTP {error.status}") from None
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            raise PipeBroken(f"the node does not answer: {error}") from None
+        probe(opened.get_extra_info("socket"))
+        yield WebSocketPipe(opened, _LAST_WORDS)
+
+
+# --- make
+
+
+class Waiting:
+    """A channel that somebody may take."""
+
+    def __init__(self, near: socket.socket, asked: Make) -> None:
+        self._near = near
+        self._asked = asked
+        self._secret = new_secret()
+        self._taken = False
+        self._busy = asyncio.Semaphore(_AT_ONCE)
+        self._node: WebSocketPipe | None = None
+        self._folder = Path(tempfile.mkdtemp(prefix="sapwood-channel-"))
+
+    def __repr__(self) -> str:
+        return f"<Waiting in {self._folder} taken={self._taken}>"
+
+    async def run(self) -> None:
+        """Until it was taken and is over, or nobody has taken it in time."""
+        try:
+            async with _node(self._asked.place) as node:
+                said = await node.hear()
+                offered = msgspec.json.decode(said, type=Offered)
+                self._node = node
+                await self._until_over(offered)
+        except (PipeBroken, msgspec.DecodeError) as error:
+            _say({"error": str(error)})
+        except _Taken:
+            pass
+        finally:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    async def _until_over(self, offered: Offered) -> None:
+        with contextlib.ExitStack() as stack:
+            urls, works = [], []
+            line = stack.enter_context(socket.socket(socket.AF_UNIX))
+            line.bind(str(self._folder / "socket"))
+            urls.append(f"unix:{self._folder}/socket")
+            lines = [line]
+            for host in offered.listen:
+                family = socket.AF_INET6 if ":" in host else socket.AF_INET
+                line = stack.enter_context(socket.socket(family))
+                with contextlib.suppress(OSError):  # an address that this machine has not, today
+                    line.bind((host, 0))
+                    urls.append(f"tcp://{f'[{host}]' if ':' in host else host}:{line.getsockname()[1]}")
+                    lines.append(line)
+            for line in lines:
+                line.listen(_AT_ONCE)
+                line.setblocking(False)
+                works.append(self._accept(line))
+            if offered.name and self._node is not None:
+                urls.append(f"sapwood://{offered.node}/{offered.name}")
+                works.append(self._at_the_node(self._node))
+            _say(msgspec.to_builtins(ChannelUrls(urls=urls, secret=self._secret)))
+            await until_first(*works, self._nobody_came())
+
+    async def _nobody_came(self) -> None:
+        await asyncio.sleep(self._asked.wait)
+        if self._taken:
+            await asyncio.Event().wait()
+        await TcpPipe(self._near).abort("nobody took it in time")
+
+    def _is_first(self, said: bytes) -> bool:
+        """Does whoever says that get the channel?"""
+        well = not self._taken and hmac.compare_digest(said, f"{self._secret}\n".encode())
+        if well:
+            self._taken = True
+            shutil.rmtree(self._folder, ignore_errors=True)
+        return well
+
+    async def _at_the_node(self, node: WebSocketPipe) -> None:
+        """Another application may come through the tree; a node that goes leaves the other ways."""
+        try:
+            if await node.hear() != OPEN:
+                raise PipeBroken("not understood")
+            said = b""
+            async with asyncio.timeout(_PROOF):
+                while len(said) < _SECRET and (part := await node.read(_SECRET - len(said))):
+                    said += part
+        except (PipeBroken, TimeoutError):
+            said = b""
+        if not self._is_first(said):
+            await node.abort("the channel was taken already, or the secret is another one")
+            await asyncio.Event().wait()
+        await node.write(_ACCEPTED)
+        await join(TcpPipe(self._near), node)
+
+    async def _accept(self, listener: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        async with asyncio.TaskGroup() as group:
+            while not self._taken:
+                await self._busy.acquire()
+                line, _ = await loop.sock_accept(listener)
+                group.create_task(self._prove(line))
+            await asyncio.Event().wait()
+
+    async def _prove(self, line: socket.socket) -> None:
+        pipe, said = TcpPipe(line), b""
+        try:
+            with contextlib.suppress(PipeBroken, TimeoutError):
+                async with asyncio.timeout(_PROOF):
+                    while len(said) < _SECRET and (part := await pipe.read(_SECRET - len(said))):
+                        said += part
+            if not self._is_first(said):
+                await pipe.abort("no")
+                return
+        finally:
+            self._busy.release()
+        if line.family == socket.AF_UNIX:
+            socket.send_fds(line, [_ACCEPTED], [self._near.fileno()])
+            raise _Taken
+        if self._node is not None:
+            await self._node.close()  # nobody comes that way any more
+        await pipe.write(_ACCEPTED)
+        await join(TcpPipe(self._near), pipe)
+        raise _Taken
+
+
+# --- take
+
+
+async def _take(near: socket.socket, asked: Take) -> None:
+    try:
+        async with _node(asked.place, asked.node, asked.name) as node:
+            async with asyncio.timeout(_ANSWER):
+                if await node.hear() != OPEN:
+                    raise PipeBroken("not understood")
+                await node.write(f"{asked.secret}\n".encode())
+                said = await node.read(1)
+            if said != _ACCEPTED:
+                raise PipeBroken("it was taken already, or the secret is another one")
+            _say({"way": "tree"})
+            await join(TcpPipe(near), node)
+    except (PipeBroken, TimeoutError) as error:
+        _say({"error": str(error) or f"no answer within {_ANSWER:g} s"})
+
+
+# --- the process
+
+
+def _say(what: object) -> None:
+    """One line, once: nobody listens after it."""
+    with contextlib.suppress(OSError, ValueError):
+        sys.stdout.buffer.write(msgspec.json.encode(what) + b"\n")
+        sys.stdout.buffer.close()
+
+
+async def _serve(deed: str, near: socket.socket, line: bytes) -> None:
+    if deed == "make":
+        work = Waiting(near, msgspec.json.decode(line, type=Make)).run()
+    else:
+        work = _take(near, msgspec.json.decode(line, type=Take))
+    with contextlib.suppress(PipeBroken, _Taken):
+        try:
+            await work
+        except* (PipeBroken, _Taken):
+            pass
+
+
+def main() -> NoReturn:
+    """Go on alone, and end with the channel."""
+    deed, descriptor = sys.argv[1:]
+    if deed not in ("make", "take"):
+        raise SystemExit("usage: sapwood-channel make FD | take FD, started by the library")
+    line = sys.stdin.buffer.readline(64 * 1024)
+    if os.fork():
+        os._exit(0)
+    os.setsid()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    asyncio.run(_serve(deed, socket.socket(fileno=int(descriptor)), line))
+    raise SystemExit(0)
+
+
+if __name__ == "__main__":
+    main()
