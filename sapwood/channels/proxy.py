@@ -170,6 +170,7 @@ class Waiting:
         await asyncio.sleep(self._asked.wait)
         if self._taken:
             await asyncio.Event().wait()
+        shutil.rmtree(self._folder, ignore_errors=True)  # whoever hears of the end finds nothing left of it
         await TcpPipe(self._near).abort("nobody took it in time")
 
     def _is_first(self, said: bytes) -> bool:
