@@ -1,0 +1,174 @@
+"""The parts of a release that need no chroot: scripts, units, image, manifests, checksums, versions."""
+
+import re
+import runpy
+import subprocess
+import sys
+import tomllib
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from config import yaml as site_yaml
+
+ROOT = Path(__file__).parents[2]
+RELEASE = ROOT / "release"
+DEBIAN = RELEASE / "debian"
+UNITS = [ROOT / "examples/monitoring/sapwood.service", ROOT / "examples/zero-touch/sapwood@.service"]
+
+
+@pytest.fixture
+def program(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The names of one program of the folder, which finds its neighbours as it does when it is run."""
+    monkeypatch.syspath_prepend(str(RELEASE))
+    before = set(sys.modules)
+
+    def run(name: str) -> dict[str, Any]:
+        found = runpy.run_path(str(RELEASE / f"{name}.py"))
+        for module in set(sys.modules) - before:
+            if str(getattr(sys.modules[module], "__file__", "")).startswith(str(RELEASE)):
+                del sys.modules[module]
+        return found
+
+    return run
+
+
+@pytest.mark.parametrize("script", ["preinst", "postinst", "prerm", "postrm", "sapwood-rollback"])
+def test_scripts_of_the_package_are_read_by_a_shell_and_end_at_the_first_fault(script: str) -> None:
+    path = DEBIAN / script
+    subprocess.run(["dash", "-n", str(path)], check=True)
+    assert "\nset -e\n" in path.read_text()
+
+
+def test_the_default_file_is_a_site_that_this_machine_alone_reaches() -> None:
+    read = site_yaml.read((DEBIAN / "site.yaml").read_text())
+    assert read.listener.host == "127.0.0.1"
+    assert read.tree_connectors == ()
+    assert str(read.data).startswith("/var/lib/sapwood/")
+    assert (DEBIAN / "conffiles").read_text() == "/etc/sapwood/site.yaml\n"
+
+
+def test_the_example_in_the_default_file_is_one_too() -> None:
+    lines = (DEBIAN / "site.yaml").read_text().splitlines()
+    example = "\n".join(line.removeprefix("#   ") for line in lines if line.startswith("#   "))
+    read = site_yaml.read(example)
+    assert (read.name, read.tree_connectors[0].nodetype) == ("store-0042", "leaf")
+
+
+@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)
+def test_units_are_hardened_alike(unit: Path) -> None:
+    section = unit.read_text().partition("[Service]")[2].partition("[Install]")[0]
+    lines = [line for line in section.splitlines() if line and not line.startswith(("#", "ExecStart="))]
+    other = next(each for each in UNITS if each != unit).read_text()
+    assert [line for line in lines if line not in other] == []
+    for line in ("CapabilityBoundingSet=", "ProtectSystem=strict", "SystemCallFilter=@system-service"):
+        assert line in lines
+
+
+def test_the_image_runs_as_a_number_that_is_not_root_and_is_asked_for_its_health() -> None:
+    text = (RELEASE / "image" / "Containerfile").read_text()
+    assert re.search(r"^USER 7600:7600$", text, re.MULTILINE)
+    assert re.search(r"^HEALTHCHECK ", text, re.MULTILINE)
+    assert re.search(r"^VOLUME /var/lib/sapwood$", text, re.MULTILINE)
+
+
+def test_sites_of_the_compose_file_are_one_tree() -> None:
+    said = yaml.safe_load((RELEASE / "image" / "compose.yaml").read_text())
+    hq, york = (site_yaml.read(said["configs"][name]["content"]) for name in ("hq", "york"))
+    (connector,) = york.tree_connectors
+    assert connector.uri.startswith("ws://hq:")
+    assert (hq.name in said["services"], hq.tree) == (True, york.tree)
+    assert [child.name for child in hq.children] == ["york"]
+    for name, service in said["services"].items():
+        assert f"{name}:/var/lib/sapwood" in service["volumes"]
+        assert service["read_only"]
+        assert {each["source"] for each in service["configs"]} == {name}
+        assert set(service["secrets"]) == set(said["secrets"])
+
+
+def test_the_manifest_has_one_store_with_a_volume_and_no_rights() -> None:
+    text = (RELEASE / "image" / "k3s.yaml").read_text()
+    found = {each["kind"]: each for each in yaml.safe_load_all(text)}
+    site = site_yaml.read(found["ConfigMap"]["data"]["site.yaml"])
+    spec = found["StatefulSet"]["spec"]
+    pod = spec["template"]["spec"]
+    (container,) = pod["containers"]
+    mounts = {each["name"]: each["mountPath"] for each in container["volumeMounts"]}
+    claims = {each["metadata"]["name"] for each in spec["volumeClaimTemplates"]}
+    assert spec["replicas"] == 1
+    assert claims == {"data"}
+    assert str(site.data).startswith(mounts["data"])
+    assert set(mounts) == claims | {each["name"] for each in pod["volumes"]}
+    assert pod["securityContext"]["runAsNonRoot"]
+    assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+    assert container["livenessProbe"]["httpGet"]["path"] == "/healthz"
+    assert container["readinessProbe"]["httpGet"]["path"] == "/readyz"
+
+
+def test_checksums_are_signed_and_a_changed_file_or_another_key_is_found(
+    tmp_path: Path, program: Any
+) -> None:
+    checksums = program("checksums")
+    for name in ("key", "other"):
+        words = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "release", "-f", str(tmp_path / name)]
+        subprocess.run(words, check=True)
+    file = tmp_path / "sapwood-node.deb"
+    file.write_bytes(b"a package")
+    sums = checksums["write"]([file], tmp_path / "SHA256SUMS")
+    signature = checksums["sign"](sums, tmp_path / "key")
+
+    def told(key: str) -> int:
+        (tmp_path / "signers").write_text(f"release {(tmp_path / f'{key}.pub').read_text()}")
+        words = [
+            "-Y",
+            "verify",
+            "-f",
+            "signers",
+            "-I",
+            "release",
+            "-n",
+            "sapwood-release",
+            "-s",
+            signature.name,
+        ]
+        return subprocess.run(["ssh-keygen", *words], cwd=tmp_path, input=sums.read_bytes()).returncode
+
+    def whole() -> int:
+        return subprocess.run(["sha256sum", "--check", "--quiet", sums.name], cwd=tmp_path).returncode
+
+    assert (told("key"), whole()) == (0, 0)
+    assert told("other") != 0
+    file.write_bytes(b"another package")
+    assert whole() != 0
+    sums.write_text(sums.read_text().replace("sapwood", "sapw00d"))
+    assert told("key") != 0
+
+
+def test_a_commit_without_a_tag_has_a_higher_version_than_the_one_before(
+    tmp_path: Path, program: Any
+) -> None:
+    version_of = program("build")["version_of"]
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@example.com"]
+    (tmp_path / "pyproject.toml").write_text('[project]\nversion = "1.2.0"\n')
+    for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "one"], ["tag", "v1.2.0"]):
+        subprocess.run([*git, *words], check=True)
+    tagged = version_of(tmp_path)
+    versions = [tagged]
+    for _ in range(2):
+        subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "more"], check=True)
+        versions.append(version_of(tmp_path))
+    assert tagged == "1.2.0"
+    for lower, higher in pairwise(versions):
+        subprocess.run(["dpkg", "--compare-versions", lower, "lt", higher], check=True)
+
+
+def test_tox_has_an_environment_for_what_takes_long() -> None:
+    said = (ROOT / "tox.ini").read_text()
+    assert "[testenv:packages]" in said
+    assert "pytest release/tests" in said
+    assert tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"][
+        "testpaths"
+    ] == ["tests"]
