@@ -15,7 +15,7 @@ from typing import Final
 TESTS: Final = Path(__file__).parent
 REST: Final = "network"
 TABLE: Final[dict[str, tuple[str, ...]]] = {
-    "spark": ("audit", "benchmarks/test_audit.py"),
+    "spark": ("audit", "benchmarks/test_audit.py", "tutorials/test_audit.py"),
     "browser": ("dashboard", "hostile/test_web_page.py"),
     "network": (
         "broker/core/neighbours/test_following.py",
@@ -58,6 +58,7 @@ TABLE: Final[dict[str, tuple[str, ...]]] = {
         "network/test_109_a_reader_that_leaves_delays_nobody.py",
         "network/test_110_retained_at_a_rabbitmq.py",
         "network/test_91_an_idle_leaf_loads_what_it_needs.py",
+        "tutorials/test_tutorials.py",
     ),
     "unit": (
         "arrows",

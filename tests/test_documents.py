@@ -18,7 +18,7 @@ from config.load import load
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted(
     path
-    for folder in (".", "docs", "docs/decisions", "examples/*", "benchmarks")
+    for folder in (".", "docs", "docs/decisions", "docs/tutorials", "examples/*", "benchmarks")
     for path in ROOT.glob(f"{folder}/*.md")
 )
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```", re.DOTALL | re.MULTILINE)

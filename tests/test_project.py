@@ -23,7 +23,7 @@ TEXTS = (".py", ".md", ".toml", ".ini", ".yaml", ".yml", ".xml", ".csv", ".cfg",
 
 def tracked_files() -> list[Path]:
     """All files of the project that are texts, also where there is no git."""
-    skipped = {".git", ".venv", ".tox", "dist", "build"}
+    skipped = {".git", ".venv", ".tox", "_site", "dist", "build"}
     found = (path for path in ROOT.rglob("*") if path.is_file() and path.suffix in TEXTS)
     return [
         path

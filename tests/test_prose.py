@@ -43,7 +43,7 @@ def with_such_a_subject(text: str) -> list[str]:
 
 
 def documents() -> list[Path]:
-    folders = (".", "docs", "docs/decisions", "examples/*", "benchmarks")
+    folders = (".", "docs", "docs/decisions", "docs/tutorials", "examples/*", "benchmarks")
     return sorted(path for folder in folders for path in ROOT.glob(f"{folder}/*.md"))
 
 
