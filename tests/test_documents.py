@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
-from audit.cli import _parser
+from audit.options import parser
 from broker.cli.app import app
 from config import xml, yaml
 from config.load import load
@@ -56,14 +56,14 @@ def commands(text: str) -> Iterator[list[str]]:
 
 
 def options(words: list[str]) -> tuple[set[str], str]:
-    """What options a command takes, and its name."""
+    """The options that a command takes, and its name."""
     command: Any = get_command(app)
     name = []
     while words and words[0] in getattr(command, "commands", {}):
         name.append(words.pop(0))
         command = command.commands[name[-1]]
     if name == ["audit"]:
-        return {option for action in _parser()._actions for option in action.option_strings}, "audit"
+        return {option for action in parser()._actions for option in action.option_strings}, "audit"
     taken = {option for parameter in command.params for option in parameter.opts}
     return taken | {"--help"}, " ".join(name)
 

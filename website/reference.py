@@ -7,7 +7,7 @@ from typer import Context
 from typer.main import get_command
 
 import sapwood
-from audit.cli import _parser
+from audit.options import parser
 from broker.api.table import OPERATIONS
 from broker.cli.app import app
 from broker.cli.sections import SECTIONS
@@ -43,7 +43,7 @@ def command(found: Any, name: str) -> Iterator[str]:
     text = found.get_help(Context(found, info_name=name, terminal_width=100))
     if name == "sapwood audit":
         # The audit reads its words itself, so that Spark's own options reach it.
-        text = _parser().format_help()
+        text = parser().format_help()
     level = "###" if name.count(" ") == 1 else "####"
     yield from (f"{level} {name}", "", "```text", text.strip(), "```", "")
 

@@ -60,7 +60,7 @@ def steps(page: Path) -> list[Step]:
 
 
 def ready(block: str) -> str | None:
-    """What a lasting command prints once it is ready; None for one that ends by itself."""
+    """The words by which a lasting command says that it is ready; None for one that ends by itself."""
     lines = block.strip().splitlines()
     if len(lines) != 1:
         return None
