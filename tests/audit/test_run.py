@@ -183,4 +183,7 @@ def test_a_plan_needs_no_log_and_no_spark_and_tells_of_none(tmp_path: Path) -> N
     page = (tmp_path / "report.html").read_text()
     assert page.count("<svg") == 3
     assert "What it would cost" in page
-    assert "spilled" not in page
+    text = page.partition("</head>")[2]
+    assert "judged" not in text  # no verdict: nothing was read
+    assert "when all consumers come; other networks take up to" in text
+    assert "would be spilled by ActiveMQ connectors, TTL 2" in text
