@@ -270,12 +270,14 @@ class Following(Policy):
         return set(table.gateways(domain(name))).difference((child, *table.mesh))
 
     def follows_node(self, entry: QueueEntry) -> None:
-        """An entry for a child was handed over: nodes that have left it meanwhile are to have it too."""
+        """An entry for a child was handed over: nodes that have left it meanwhile are to have it too, those
+        included that it was told of and still offers: it may let go of them before this entry is there.
+        """
         destination = entry.stored.header.destination
         child = self._context.neighbours.get(destination.node)
         if child is None or child.relation is not Relation.CHILD or not entry.stored.row:
             return
-        for name in list(child.former):
+        for name in (*child.former, *sorted(child.untold.difference(child.former))):
             matched = self._context.table.match(destination.name).gateways
             if not matched.isdisjoint(self.elsewhere(child.name, name)):
                 self.follow(entry, name, Flag.MAYBE_DUPLICATE)

@@ -108,6 +108,7 @@ def test_a_mesh_of_roots_that_stop_as_they_should_or_crash(seed: int) -> None:
 @example(seed=40136)  # a child was given one bundle by two roots, and gave back both
 @example(seed=50012)  # a region that had let go of a store met a root that had not heard of the move yet
 @example(seed=10062)  # a region that was about to let go of a store counted as the place where it is
+@example(seed=24110119)  # a region let go of a store that it was told of, and then a loan came for it
 def test_stores_that_move_below_a_mesh_of_roots(seed: int) -> None:
     Chaos(seed, frozenset({"crash", "split", "move"}), tree=MESH).run()
 
