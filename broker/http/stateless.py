@@ -254,13 +254,15 @@ def _read(operation: Operation, request: web.Request) -> dict[str, Any]:
 
 
 def _headers(text: str) -> dict[str, Any]:
-    """Raises `BadRequest`."""
+    """Raises `BadRequest` for what is no object, or no message can carry."""
     if not text:
         return {}
     try:
-        return msgspec.json.decode(text, type=dict[str, Any])
-    except (msgspec.DecodeError, RecursionError) as error:
+        found = msgspec.json.decode(text, type=dict[str, Any])
+        msgspec.msgpack.encode(found)  # JSON has larger integers
+    except (msgspec.DecodeError, RecursionError, OverflowError) as error:
         raise BadRequest(f"headers={text[:40]!r}: expected a JSON object: {error}") from None
+    return found
 
 
 def _connection(line: HttpLine, rights: Rights) -> Connection:

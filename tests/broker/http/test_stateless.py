@@ -95,9 +95,15 @@ async def test_headers_come_with_the_message_and_what_is_none_is_refused(at: Ask
     assert (await at.ask("POST", f"/api/publish/queue:sales?headers={said}", b"x"))[0] == 200
     (found,) = await at.received("sales?create=1&wait=30")
     assert found["headers"] == {"kind": "refund", "lines": [1, 2]}
-    for wrong in ("[1]", "{", "1"):
+    largest = {"lowest": -(2**63), "highest": 2**64 - 1}
+    said = quote(msgspec.json.encode(largest).decode())
+    assert (await at.ask("POST", f"/api/publish/queue:sales?headers={said}", b"x"))[0] == 200
+    (found,) = await at.received("sales?wait=30")
+    assert found["headers"] == largest
+    too_large = f'{{"lines": [{2**64}]}}'
+    for wrong in ("[1]", "{", "1", too_large, '{"a": "\\ud800"}', '{"a": 1e999}'):
         status, answer = await at.ask("POST", f"/api/publish/queue:sales?headers={quote(wrong)}", b"x")
-        assert (status, answer["code"]) == (400, "BAD_REQUEST")
+        assert (status, answer["code"]) == (400, "BAD_REQUEST"), wrong[:80]
 
 
 async def test_who_waits_is_woken_and_bytes_come_as_base64(at: Asker) -> None:
