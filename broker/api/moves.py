@@ -1,6 +1,6 @@
 """Messages of a queue moved to another one, or behind all others of their own."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from itertools import islice
 from typing import Final
 
@@ -11,6 +11,7 @@ from broker.api.messages import message_id
 from broker.api.operation import GONE, Answer, PlainCommand, operation
 from broker.api.pages import CHUNK
 from broker.api.queues import OWN, QUEUE
+from broker.core.clock import PART
 from broker.core.errors import BadRequest, NotFound, SwitchError
 from broker.core.messages.queue import Queue, QueueEntry
 from broker.core.messages.queue_names import is_internal
@@ -20,6 +21,8 @@ from sapwood.protocol.destinations import Destination, Kind
 
 _MOST_IDS: Final = 10_000
 _ALL: Final = -1
+MOST_BYTES: Final = 4 * 1024 * 1024
+"""So much is read and written again in one commit, and nobody has his turn meanwhile."""
 
 
 class MoveRequest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -79,19 +82,31 @@ async def move(node: RunningNode, name: str, body: MoveRequest) -> Moved:
     queues = node.core.removal.queues(name)
     if to is not None and any(queue.destination == to for queue in queues):
         to = None
-    masks = _masks(body.ids)
-    done = Move()
-    for queue in queues:
-        async for part in _parts(queue, masks):
-            some = node.core.moving.move(part, to)
-            await node.driver.committed()
-            done.messages += some.messages
-            done.why = done.why or some.why
-            if some.why:
-                break
+    done = await _move(node, queues, _masks(body.ids), to)
     if body.ids and not done.messages:
         raise NotFound(f"none of these messages waits in queue {name!r} here")
     return Moved(moved=done.messages, to=str(to or queues[0].destination), why=done.why)
+
+
+async def _move(
+    node: RunningNode, queues: list[Queue], masks: dict[bytes, int], to: Destination | None
+) -> Move:
+    """Raises `SwitchError` if the first may not go; of one that comes later `why` says it."""
+    done = Move()
+    for queue in queues:
+        async for part in _parts(queue, masks):
+            try:
+                some = node.core.moving.move(part, to)
+            except SwitchError as error:
+                if not done.messages:
+                    raise
+                some = Move(why=error.text)
+            await node.driver.committed()
+            done.messages += some.messages
+            done.why = some.why
+            if done.why:
+                return done
+    return done
 
 
 def _target(text: str) -> Destination | None:
@@ -117,16 +132,36 @@ def _masks(ids: list[str]) -> dict[bytes, int]:
 
 
 async def _parts(queue: Queue, masks: dict[bytes, int]) -> AsyncIterator[list[tuple[QueueEntry, int]]]:
-    """Entries that wait now, each with the mask of what is meant of it."""
-    resting = list(queue.resting.values())
+    """Entries that wait now, each with the mask of what is meant of it. Each is looked up when its turn
+    comes: meanwhile it may have gone, or be on disk alone.
+    """
+    resting = list(queue.resting)
     last = queue.waiting[-1].row if queue.waiting else 0
-    for start in range(0, len(resting), CHUNK):
-        yield [(entry, mask) for entry in resting[start : start + CHUNK] if (mask := _mask(entry, masks))]
+    for part in _sized(map(queue.resting.get, resting), masks):
+        yield part
     row = 0
-    while part := [each for each in islice(queue.waiting.look(row), CHUNK) if each.row <= last]:
-        row = part[-1].row + 1
-        meant = ((queue.waiting.wake(each.row), mask) for each in part if (mask := _mask(each, masks)))
-        yield [(entry, mask) for entry, mask in meant if entry is not None]
+    while found := [each for each in islice(queue.waiting.look(row), CHUNK) if each.row <= last]:
+        row = found[-1].row + 1
+        meant = [each.row for each in found if _mask(each, masks)]
+        for part in _sized(map(queue.waiting.wake, meant), masks):
+            yield part
+
+
+def _sized(
+    entries: Iterable[QueueEntry | None], masks: dict[bytes, int]
+) -> Iterator[list[tuple[QueueEntry, int]]]:
+    """Parts that one commit takes well; the last may have none."""
+    part: list[tuple[QueueEntry, int]] = []
+    size = 0
+    for entry in entries:
+        if entry is None or not (mask := _mask(entry, masks)):
+            continue
+        part.append((entry, mask))
+        size += entry.stored.size
+        if len(part) >= PART or size >= MOST_BYTES:
+            yield part
+            part, size = [], 0
+    yield part
 
 
 def _mask(entry: QueueEntry, masks: dict[bytes, int]) -> int:

@@ -91,7 +91,8 @@ class Moving:
         context, custody, queue = self._context, self._context.custody, entry.queue
         body = custody.body(entry)
         header = self._header(entry, bits, to)
-        custody.trace.happened(DROPPED, entry, bits, "", f"moved to {header.destination}")
+        why = f"moved to {header.destination} as {header.id.hex()}"
+        custody.trace.happened(DROPPED, entry, bits, "", why)
         if custody.mark_done(entry, bits):
             self._removal.unlist(queue, frozenset((entry,)))
             self._dispatcher.finished(entry)

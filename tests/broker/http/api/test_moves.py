@@ -1,10 +1,16 @@
 """An operator creates queues and moves messages over the API of a real node."""
 
+import random
 from typing import Any
 
+import pytest
+
+from broker.api import moves
 from broker.core.messages.queue_names import SYSTEM
+from broker.core.settings import QueuePolicy
 from broker.node import Node
 from sapwood.client import Client
+from sapwood.protocol.destinations import Kind, queue
 
 
 async def ids_of(api: Any, name: str) -> dict[str, str]:
@@ -84,3 +90,45 @@ async def test_what_is_wrong_with_a_move_is_said(api: Any, client: Client, runni
     assert list(await ids_of(api, "a")) == ["0"]
     operations = {change.operation for change in running.running.trail.latest()}
     assert "POST /api/queues/{name}/move" in operations
+
+
+async def test_where_a_later_part_finds_no_room_the_answer_says_how_many_have_moved(
+    api: Any, client: Client, running: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(moves, "PART", 2)
+    await client.create("a")
+    for number in range(5):
+        await client.send("queue:a", b"%d" % number)
+    running.core.custody.queue_for(queue("b")).policy = QueuePolicy(Kind.QUEUE, "b", max_messages=4)
+    answer = await api("POST /api/queues/a/move", json={"all": True, "to": "b"})
+    assert (answer["moved"], answer["why"].partition(":")[0]) == (4, "QUEUE_FULL")
+    assert [list(await ids_of(api, name)) for name in ("a", "b")] == [["4"], ["0", "1", "2", "3"]]
+
+
+async def test_one_commit_has_so_many_bytes_and_no_more(
+    api: Any, client: Client, running: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(moves, "MOST_BYTES", 2000)
+    await client.create("a")
+    for number in range(5):
+        await client.send("queue:a", random.Random(number).randbytes(1500))
+    parts: list[int] = []
+    move = running.core.moving.move
+
+    def counted(chosen: Any, to: Any) -> Any:
+        parts.append(len(chosen))
+        return move(chosen, to)
+
+    monkeypatch.setattr(running.core, "moving", type("Counted", (), {"move": staticmethod(counted)}))
+    assert (await api("POST /api/queues/a/move", json={"all": True, "to": "b"}))["moved"] == 5
+    assert max(parts) == 2
+
+
+async def test_the_trace_says_what_a_moved_message_is_called_now(api: Any, client: Client) -> None:
+    await client.create("a")
+    await client.send("queue:a", b"0")
+    (old,) = (await ids_of(api, "a")).values()
+    await api("POST /api/queues/a/move", json={"ids": [old], "to": "b"})
+    (new,) = (await ids_of(api, "b")).values()
+    said = await api(f"GET /api/trace/message/{old}")
+    assert f"moved to queue:b as {new.partition('-')[0]}" in str(said)
