@@ -26,6 +26,7 @@ _STATUS: Final = {
     "BAD_REQUEST": 400,
     "GIVEN": 409,
     "REFUSED": 409,
+    "QUEUE_FULL": 429,
     "BUSY": 503,
     "UNREACHABLE": 504,
 }

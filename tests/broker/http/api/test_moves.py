@@ -103,6 +103,8 @@ async def test_where_a_later_part_finds_no_room_the_answer_says_how_many_have_mo
     answer = await api("POST /api/queues/a/move", json={"all": True, "to": "b"})
     assert (answer["moved"], answer["why"].partition(":")[0]) == (4, "QUEUE_FULL")
     assert [list(await ids_of(api, name)) for name in ("a", "b")] == [["4"], ["0", "1", "2", "3"]]
+    refused = await api("POST /api/queues/a/move", 429, json={"all": True, "to": "b"})
+    assert refused["code"] == "QUEUE_FULL"
 
 
 async def test_one_commit_has_so_many_bytes_and_no_more(
