@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from sapwood.protocol.errors import PatternError
-from treeconnector.patterns import MANY, from_amqp, intersection, to_amqp, to_mqtt, topic_from_amqp
+from treeconnector.patterns import MANY, from_amqp, intersection, matches, to_amqp, to_mqtt, topic_from_amqp
 
 
 class Binding(NamedTuple):
@@ -53,7 +53,9 @@ class Exchanges:
         """The bindings that bring what matches a pattern. Raises `PatternError` if AMQP has no room."""
         name, prefix = self._of(pattern)
         if prefix:
-            return [Binding(name, to_amqp(pattern[len(prefix) :]))]
+            usual = (each for each in (prefix[:-1], prefix) if matches(pattern, each))  # not below the prefix
+            below = Binding(name, to_amqp(pattern[len(prefix) :]))
+            return [below, *(Binding(self.usual, to_amqp(each)) for each in usual)]
         found = [Binding(name, to_amqp(pattern))]
         for name, prefix in self._others.items():
             both = intersection(to_mqtt(pattern), prefix + MANY)

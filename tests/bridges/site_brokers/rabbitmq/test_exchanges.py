@@ -37,7 +37,9 @@ def test_a_message_goes_through_the_exchange_of_its_topic_and_comes_under_it(
     ("pattern", "expected"),
     [
         ("prices/#", ["amq.topic prices.#"]),
-        ("sales/#", ["sales #"]),
+        ("sales/#", ["sales #", "amq.topic sales", "amq.topic sales."]),
+        ("sales/+", ["sales *", "amq.topic sales."]),
+        ("sites/stock/tea/#", ["stock tea.#"]),
         ("sales/+/tea", ["sales *.tea"]),
         ("#", ["amq.topic #", "sales #", "stock #"]),
         ("+/tea", ["amq.topic *.tea", "sales tea"]),
