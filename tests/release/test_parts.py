@@ -43,6 +43,106 @@ def test_scripts_of_the_package_are_read_by_a_shell_and_end_at_the_first_fault(s
     assert "\nset -e\n" in path.read_text()
 
 
+class Scripts:
+    """The package's scripts, on folders below `root`, with `version` installed and without systemd."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.data, self.kept = root / "var/lib/sapwood", root / "var/lib/sapwood-kept"
+        self.programs = root / "bin"
+        for folder in (self.data.parent, self.programs, root / "disk"):
+            folder.mkdir(parents=True)
+
+    def program(self, name: str, text: str) -> None:
+        path = self.programs / name
+        path.write_text(f"#!/bin/sh\n{text}\n")
+        path.chmod(0o755)
+
+    def run(self, script: str, *words: str, version: str = "") -> subprocess.CompletedProcess[str]:
+        text = (DEBIAN / script).read_text()
+        for place in ("/var/lib", "/run/systemd"):
+            text = text.replace(place, f"{self.root}{place}")
+        self.program("dpkg-query", f"echo {version}")
+        environment = {"PATH": f"{self.programs}:/usr/bin:/bin"}
+        return subprocess.run(
+            ["dash", "-c", text, script, *words], env=environment, capture_output=True, text=True
+        )
+
+    def folders(self) -> list[str]:
+        return sorted(path.name.partition("-")[0] for path in self.kept.iterdir())
+
+
+@pytest.fixture
+def scripts(tmp_path: Path) -> Scripts:
+    return Scripts(tmp_path)
+
+
+def test_the_data_of_a_folder_that_is_a_link_are_kept_and_come_back(scripts: Scripts) -> None:
+    disk = scripts.root / "disk/sapwood"
+    disk.mkdir()
+    (disk / "node.db").write_text("old")
+    scripts.data.symlink_to(disk)
+    assert scripts.run("preinst", "upgrade", "1.0").returncode == 0
+    assert not (scripts.kept / "1.0").is_symlink()
+    (disk / "node.db").write_text("new")
+    done = scripts.run("sapwood-rollback", version="1.0")
+    assert done.returncode == 0, done.stderr
+    assert scripts.data.is_symlink()
+    assert (disk / "node.db").read_text() == "old"
+
+
+def test_a_roll_back_that_is_asked_for_twice_throws_nothing_away(scripts: Scripts) -> None:
+    scripts.data.mkdir()
+    scripts.run("preinst", "upgrade", "1.0")
+    (scripts.data / "node.db").write_text("new")
+    assert scripts.run("sapwood-rollback", version="1.0").returncode == 0
+    (scripts.data / "node.db").write_text("since")
+    again = scripts.run("sapwood-rollback", version="1.0")
+    assert (again.returncode, "no data of 1.0" in again.stderr) == (1, True)
+    assert (scripts.data / "node.db").read_text() == "since"
+    (replaced,) = scripts.kept.iterdir()
+    assert (replaced / "node.db").read_text() == "new"
+
+
+def test_a_roll_back_goes_on_where_the_power_went(scripts: Scripts) -> None:
+    scripts.data.mkdir()
+    (scripts.data / "node.db").write_text("old")
+    scripts.run("preinst", "upgrade", "1.0")
+    scripts.program("mv", 'case "$2" in *sapwood-kept*) exit 9;; esac; exec /bin/mv "$@"')
+    assert scripts.run("sapwood-rollback", version="1.0").returncode == 9
+    assert not scripts.data.exists()
+    (scripts.programs / "mv").unlink()
+    assert scripts.run("sapwood-rollback", version="1.0").returncode == 0
+    assert (scripts.data / "node.db").read_text() == "old"
+
+
+def test_data_on_a_file_system_of_their_own_are_not_touched(scripts: Scripts) -> None:
+    scripts.data.mkdir()
+    scripts.run("preinst", "upgrade", "1.0")
+    scripts.program("mountpoint", "exit 0")
+    done = scripts.run("sapwood-rollback", version="1.0")
+    assert (done.returncode, "file system of its own" in done.stderr) == (1, True)
+    assert scripts.data.exists()
+    assert scripts.folders() == ["1.0"]
+
+
+def test_a_copy_that_ends_early_leaves_no_half(scripts: Scripts) -> None:
+    scripts.data.mkdir()
+    scripts.program("cp", 'for last; do :; done; mkdir -p "$last"; exit 1')
+    assert scripts.run("preinst", "upgrade", "1.0").returncode == 1
+    assert scripts.folders() == []
+
+
+def test_data_are_kept_over_a_removal_and_two_versions_of_them_stay(scripts: Scripts) -> None:
+    scripts.data.mkdir()
+    (scripts.kept / "replaced-20260101T000000").mkdir(parents=True)
+    assert scripts.run("preinst", "install", "0.9").returncode == 0
+    for version in ("1.0", "1.1"):
+        assert scripts.run("preinst", "upgrade", version).returncode == 0
+    assert scripts.folders() == ["1.0", "1.1", "replaced"]
+    assert scripts.run("preinst", "install").returncode == 0
+
+
 def test_the_default_file_is_a_site_that_this_machine_alone_reaches() -> None:
     read = site_yaml.read((DEBIAN / "site.yaml").read_text())
     assert read.listener.host == "127.0.0.1"
