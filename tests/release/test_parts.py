@@ -173,6 +173,7 @@ def test_the_image_runs_as_a_number_that_is_not_root_and_is_asked_for_its_health
     assert re.search(r"^USER 7600:7600$", text, re.MULTILINE)
     assert re.search(r"^HEALTHCHECK ", text, re.MULTILINE)
     assert re.search(r"^VOLUME /var/lib/sapwood$", text, re.MULTILINE)
+    assert text.index("path-include=/usr/share/doc/sapwood-node/") < text.index("dpkg --install")
 
 
 def test_sites_of_the_compose_file_are_one_tree() -> None:
