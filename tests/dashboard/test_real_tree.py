@@ -251,6 +251,18 @@ async def test_a_queue_is_created_and_a_message_is_published_from_the_page(
     assert (change.who, change.operation) == ("local", "POST /api/publish/{destination}")
 
 
+async def test_a_form_that_is_sent_twice_at_once_publishes_one_message(tree: Tree, opened: Opened) -> None:
+    page = await opened(tree.url("hq"), "queues")
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url) if "/api/publish/" in request.url else None)
+    await page.get_by_role("button", name="Publish…").click()
+    form = page.get_by_role("dialog", name="Publish a message")
+    await form.get_by_label("Destination").fill("queue:once")
+    await form.locator("form").evaluate("form => { form.requestSubmit(); form.requestSubmit(); }")
+    await expect(form).to_have_count(0)
+    assert len(asked) == 1
+
+
 async def test_chosen_messages_are_moved_from_the_page(tree: Tree, opened: Opened) -> None:
     page = await opened(tree.url("hq"))
     async with connect(tree.url("hq")) as client:

@@ -117,11 +117,18 @@ export function sure(title, text, action, kind = "danger primary") {
   });
 }
 
-// A form over the page. `send()` resolves to whether all is done, and the form closes then.
+// A form over the page. `send()` resolves to whether all is done, and the form closes then. A second click meanwhile does nothing.
 export function dialogForm(title, button, fields, send) {
+  let sending = false;
   const submit = async (event) => {
     event.preventDefault();
-    if (await send()) dialog.close();
+    if (sending) return;
+    sending = true;
+    try {
+      if (await send()) dialog.close();
+    } finally {
+      sending = false;
+    }
   };
   const dialog = h("dialog", { class: "form", "aria-label": title, on: { close: () => dialog.remove() } },
     h("h2", {}, title),
