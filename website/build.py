@@ -9,6 +9,7 @@ all else does not. Needs `mkdocs-material`, `mkdocstrings[python]`, and npm once
 """
 
 import argparse
+import hashlib
 import json
 import logging
 import subprocess
@@ -25,10 +26,19 @@ from mkdocs.config import load_config
 HERE: Final = Path(__file__).parent
 ROOT: Final = HERE.parent
 SCRIPTS: Final = {
-    "mermaid.js": ("mermaid@11.17.2", "package/dist/mermaid.min.js"),
-    "iframe-worker.js": ("iframe-worker@1.0.4", "package/shim/index.js"),
+    "mermaid.js": (
+        "mermaid@11.17.2",
+        "package/dist/mermaid.min.js",
+        "581ed7d74bd9048d0e3a91363927d72ef22942d7722546b27f7cc29e35390eb8",
+    ),
+    "iframe-worker.js": (
+        "iframe-worker@1.0.4",
+        "package/shim/index.js",
+        "e8e412dbcfea9b7e31b5ffa288d7b6035915e714c542f4176a0cdbe262fc9609",
+    ),
 }
-"""One draws diagrams, one lets pages search that no server gives; the theme has them elsewhere."""
+"""One draws diagrams, one lets pages search that no server gives; the theme has them elsewhere. Each with the
+SHA-256 of its file."""
 FIRST: Final = """\
 <!doctype html>
 <meta http-equiv="refresh" content="0; url={0}/index.html">
@@ -51,8 +61,8 @@ def main() -> int:
     return 0
 
 
-def script(package: str, member: str) -> Path:
-    """One file of a package, which npm checks by its hash; it is fetched once."""
+def script(package: str, member: str, sha256: str) -> Path:
+    """One file of a package; it is fetched once. Raises `ValueError` if it is not the one that it was."""
     kept = ROOT / ".tox" / "scripts" / f"{package}.js"
     if not kept.exists():
         kept.parent.mkdir(parents=True, exist_ok=True)
@@ -63,6 +73,9 @@ def script(package: str, member: str) -> Path:
                 opened = archive.extractfile(member)
                 assert opened is not None, f"{package} has no {member}"
                 kept.write_bytes(opened.read())
+    found = hashlib.sha256(kept.read_bytes()).hexdigest()
+    if found != sha256:
+        raise ValueError(f"{member} of {package} has SHA-256 {found}: expected {sha256}; see {kept}")
     return kept
 
 
