@@ -32,6 +32,7 @@ async def test_a_queue_is_created_with_its_setting_and_keeps_what_comes(api: Any
 
 async def test_chosen_messages_are_moved_and_the_others_stay(api: Any, client: Client) -> None:
     await client.create("a")
+    await client.create("b")
     for number in range(5):
         await client.send("queue:a", b"%d" % number, correlation_id=number)
     ids = await ids_of(api, "a")
@@ -49,6 +50,7 @@ async def test_all_of_a_long_queue_is_moved_and_what_comes_meanwhile_is_not_move
     api: Any, client: Client
 ) -> None:
     await client.create("a")
+    await client.create("b")
     for number in range(3):
         await client.send_many("queue:a", [b"%d" % each for each in range(number * 300, number * 300 + 300)])
     assert (await api("POST /api/queues/a/move", json={"all": True}))[
@@ -74,6 +76,7 @@ async def test_requeued_messages_wait_behind_all_others(api: Any, client: Client
 
 async def test_what_is_wrong_with_a_move_is_said(api: Any, client: Client, running: Node) -> None:
     await client.create("a")
+    await client.create("b")
     await client.send("queue:a", b"0")
     ids = list((await ids_of(api, "a")).values())
     for body, said in (
@@ -97,6 +100,7 @@ async def test_where_a_later_part_finds_no_room_the_answer_says_how_many_have_mo
 ) -> None:
     monkeypatch.setattr(moves, "PART", 2)
     await client.create("a")
+    await client.create("b")
     for number in range(5):
         await client.send("queue:a", b"%d" % number)
     running.core.custody.queue_for(queue("b")).policy = QueuePolicy(Kind.QUEUE, "b", max_messages=4)
@@ -112,6 +116,7 @@ async def test_one_commit_has_so_many_bytes_and_no_more(
 ) -> None:
     monkeypatch.setattr(moves, "MOST_BYTES", 2000)
     await client.create("a")
+    await client.create("b")
     for number in range(5):
         await client.send("queue:a", random.Random(number).randbytes(1500))
     parts: list[int] = []
@@ -128,6 +133,7 @@ async def test_one_commit_has_so_many_bytes_and_no_more(
 
 async def test_the_trace_says_what_a_moved_message_is_called_now(api: Any, client: Client) -> None:
     await client.create("a")
+    await client.create("b")
     await client.send("queue:a", b"0")
     (old,) = (await ids_of(api, "a")).values()
     await api("POST /api/queues/a/move", json={"ids": [old], "to": "b"})
