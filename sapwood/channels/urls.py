@@ -11,6 +11,7 @@ program.
 
 import re
 import secrets
+from ipaddress import ip_address
 from typing import Annotated, Final, TypeAlias
 
 import msgspec
@@ -45,7 +46,10 @@ class ChannelUrls(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def from_json(cls, payload: bytes) -> "ChannelUrls":
         """Raises `ValueError`."""
-        return msgspec.json.decode(payload, type=cls)
+        try:
+            return msgspec.json.decode(payload, type=cls)
+        except RecursionError:
+            raise ValueError("no channel: it is nested too deeply") from None
 
 
 def new_secret() -> str:
@@ -56,5 +60,14 @@ def parts_of(url: str) -> tuple[str, tuple[str, ...]] | None:
     """The way of a URL, and its place: a path, host and port, node and name. None: no way that is known."""
     for way, form in _FORMS.items():
         if found := form.fullmatch(url):
-            return way, tuple(part for part in found.groups() if part is not None)
+            place = tuple(part for part in found.groups() if part is not None)
+            return (way, place) if way != TCP or _is_address(*place) else None
     return None
+
+
+def _is_address(host: str, port: str) -> bool:
+    """A name would be looked up, however long that takes."""
+    try:
+        return not ip_address(host).is_unspecified and int(port) <= 65535
+    except ValueError:
+        return False
