@@ -272,8 +272,14 @@ async def test_a_folder_that_the_file_names_no_more_ends_its_copies(network: Net
     part = tmp_path / "files" / ".large.part"
     async with copying(network, str(tmp_path / "large"), "shop:", "--wait", "0") as process:
         await until(lambda: has(part, IN_THE_MIDDLE))
+        network.line("shop").stall()  # or the rest may be there before the file is read
         network.configure("shop", "york", line=True, folders=[])
-        await told(network, "shop", "permits", "reload")
+        async with (
+            aiohttp.ClientSession() as session,
+            session.post(f"{network.url('shop')}/api/permits/reload") as answer,
+        ):
+            assert answer.status == 200
+        await network.line("shop").restore()
         _, errors = await asyncio.wait_for(process.communicate(), PATIENCE)
         assert process.returncode == 1
         assert b"shop offers nothing as files" in errors, errors
