@@ -11,6 +11,7 @@ import asyncio
 import os
 import select
 import socket
+import stat
 import subprocess
 import sys
 import time
@@ -19,6 +20,7 @@ from typing import Final, Protocol, Self, TypeAlias
 
 import msgspec
 
+from sapwood.channels.pipes import end_when_closed, reset_when_closed
 from sapwood.channels.urls import TCP, TREE, UNIX, WAYS, ChannelUrls, parts_of
 from sapwood.errors import ClientError
 from sapwood.options import NodePlace
@@ -132,6 +134,7 @@ def take_now(
 
 def _by_unix(place: tuple[str, ...], secret: str, _client: Placed, end: float) -> socket.socket:
     """The descriptor itself is handed over: nothing stands between the two applications."""
+    _check_mine(place[0])
     with socket.socket(socket.AF_UNIX) as line:
         line.settimeout(_left(end, _CONNECT))
         line.connect(place[0])
@@ -139,7 +142,28 @@ def _by_unix(place: tuple[str, ...], secret: str, _client: Placed, end: float) -
         said, descriptors, *_ = socket.recv_fds(line, 1, 1)
     if said != _ACCEPTED or not descriptors:
         raise ChannelFailed("it was taken already, or the secret is another one")
-    return socket.socket(fileno=descriptors[0])
+    return _stream_of(descriptors[0])
+
+
+def _check_mine(path: str) -> None:
+    """Is it a socket of this user, in a folder of this user? A link would lead to another program."""
+    for each, is_right in ((os.path.dirname(path), stat.S_ISDIR), (path, stat.S_ISSOCK)):
+        found = os.lstat(each)
+        if not is_right(found.st_mode) or found.st_uid != os.geteuid():
+            raise ChannelFailed("it is no socket of this user")
+
+
+def _stream_of(descriptor: int) -> socket.socket:
+    """A descriptor that came. Its maker hears of a reset until it is here."""
+    os.set_inheritable(descriptor, False)
+    try:
+        line = socket.socket(fileno=descriptor)
+    except OSError:
+        os.close(descriptor)
+        raise
+    line.setblocking(True)
+    end_when_closed(line)
+    return line
 
 
 def _by_tcp(place: tuple[str, ...], secret: str, _client: Placed, end: float) -> socket.socket:
@@ -151,6 +175,7 @@ def _by_tcp(place: tuple[str, ...], secret: str, _client: Placed, end: float) ->
             raise ChannelFailed("it was taken already, or the secret is another one")
         line.settimeout(None)
     except BaseException:
+        reset_when_closed(line)  # the channel may be this one's by now: nobody takes that for its end
         line.close()
         raise
     return line
@@ -173,22 +198,32 @@ def _left(end: float, most: float) -> float:
 
 def _beside(deed: str, asked: Mapping[str, object], seconds: float) -> tuple[socket.socket, Said]:
     """Start the process beside: this application's end, and what the process says when it is ready."""
-    near, far = pair()
+    try:
+        near, far = pair()
+    except OSError as error:
+        raise ChannelFailed(f"there are no sockets: {error.strerror}") from None
     try:
         with far:
             said = _said(deed, asked, far, seconds)
         if error := said.get("error"):
             raise ChannelFailed(str(error))
-    except BaseException:
+    except BaseException as error:
+        reset_when_closed(near)  # the process may have the channel by now: nobody takes that for its end
         near.close()
+        if isinstance(error, OSError):
+            raise ChannelFailed(f"no process starts beside this one: {error.strerror}") from None
         raise
     return near, said
 
 
 def _said(deed: str, asked: Mapping[str, object], far: socket.socket, seconds: float) -> Said:
-    words = (sys.executable, "-m", "sapwood.channels.proxy", deed, str(far.fileno()))
-    pipe = subprocess.PIPE
-    with subprocess.Popen(words, stdin=pipe, stdout=pipe, pass_fds=(far.fileno(),)) as process:  # noqa: S603 - our own program
+    """It finds the modules that this program has, and none of a current folder that others may write to."""
+    words = (sys.executable, "-P", "-m", "sapwood.channels.proxy", deed, str(far.fileno()))
+    found = os.pathsep.join(each for each in sys.path if os.path.isabs(each))
+    pipe, lines = subprocess.PIPE, (far.fileno(),)
+    with subprocess.Popen(  # noqa: S603 - our own program
+        words, stdin=pipe, stdout=pipe, pass_fds=lines, env=os.environ | {"PYTHONPATH": found}
+    ) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         try:
@@ -202,9 +237,10 @@ def _said(deed: str, asked: Mapping[str, object], far: socket.socket, seconds: f
 def _line(descriptor: int, seconds: float) -> Said:
     """The one line that the process says. Raises `ChannelFailed`."""
     end, said = time.monotonic() + seconds, b""
+    poll = select.poll()  # `select` knows no descriptors above 1,023
+    poll.register(descriptor, select.POLLIN)
     while not said.endswith(b"\n"):
-        ready, *_ = select.select([descriptor], [], [], max(end - time.monotonic(), 0))
-        if not ready:
+        if not poll.poll(max(end - time.monotonic(), 0) * 1000):
             raise ChannelFailed(f"no answer within {seconds:g} s")
         part = os.read(descriptor, _MAX_SAID)
         if not part:

@@ -16,7 +16,8 @@ from sapwood.channels.probes import probe
 PIECE: Final = 64 * 1024
 """Most bytes that are read at once."""
 _LOOK: Final = 2.0
-_AT_ONCE: Final = struct.pack("ii", 1, 0)
+_RESET: Final = struct.pack("ii", 1, 0)
+_END: Final = struct.pack("ii", 0, 0)
 
 
 class PipeBroken(Exception):
@@ -53,11 +54,12 @@ class Pipe(Protocol):
 
 class TcpPipe:
     """A TCP connection, or one within this machine. Nothing is read before it is asked for: it waits in the
-    system's buffers. A dead peer is noticed, though nothing is said.
+    system's buffers. A dead peer is noticed, though nothing is said. Whoever kills this program aborts it.
     """
 
     def __init__(self, line: socket.socket) -> None:
         line.setblocking(False)
+        reset_when_closed(line)
         if line.family != socket.AF_UNIX:
             line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             probe(line)
@@ -92,20 +94,30 @@ class TcpPipe:
             raise lost(error) from None
 
     async def close(self) -> None:
+        end_when_closed(self._line)
         self._line.close()
 
     async def abort(self, text: str) -> None:
-        with contextlib.suppress(OSError):
-            self._line.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
+        reset_when_closed(self._line)
         self._line.close()
 
 
+def reset_when_closed(line: socket.socket) -> None:
+    """The system sends a reset, also for a program that is killed: an end would look as if all had come."""
+    with contextlib.suppress(OSError):
+        line.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+
+
+def end_when_closed(line: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        line.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _END)
+
+
 def reset(line: asyncio.WriteTransport) -> None:
-    """The system sends a reset: an end alone would look as if all had come."""
+    """Close it at once, with a reset."""
     connection = line.get_extra_info("socket")
     if connection is not None:
-        with contextlib.suppress(OSError):
-            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
+        reset_when_closed(connection)
     line.abort()
 
 

@@ -19,16 +19,16 @@ import socket
 import ssl
 import sys
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Final, NoReturn
 from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
 
-from sapwood.channels.pipes import PipeBroken, TcpPipe, join, until_first
+from sapwood.channels.pipes import PipeBroken, TcpPipe, join, reset_when_closed, until_first
 from sapwood.channels.probes import probe
-from sapwood.channels.urls import ChannelUrls, new_secret
+from sapwood.channels.urls import MOST, ChannelUrls, new_secret, parts_of
 from sapwood.channels.websocket_pipe import MAX_MESSAGE, OPEN, WebSocketPipe
 from sapwood.options import NodePlace, context_of
 
@@ -76,7 +76,29 @@ def _uri(place: NodePlace, *path: str) -> str:
 
 
 @contextlib.asynccontextmanager
-async def _node(place: NodePlace, *path: str) -> AsyncIterator[WebSocketPipe]:
+async def _while_wanted(near: socket.socket) -> AsyncIterator[None]:
+    """So long as the application waits, and `_ANSWER` at most: it says nothing before it has its channel, so
+    that whatever comes is its end. Raises `PipeBroken`.
+    """
+    loop = asyncio.get_running_loop()
+
+    def gone() -> None:
+        loop.remove_reader(near)
+        limit.reschedule(loop.time())
+
+    try:
+        async with asyncio.timeout(_ANSWER) as limit:
+            loop.add_reader(near, gone)
+            try:
+                yield
+            finally:
+                loop.remove_reader(near)
+    except TimeoutError:
+        raise PipeBroken(f"no answer within {_ANSWER:g} s") from None
+
+
+@contextlib.asynccontextmanager
+async def _node(near: socket.socket, place: NodePlace, *path: str) -> AsyncIterator[WebSocketPipe]:
     """The node's WebSocket. Raises `PipeBroken`: why there is none."""
     import aiohttp
 
@@ -95,12 +117,13 @@ async def _node(place: NodePlace, *path: str) -> AsyncIterator[WebSocketPipe]:
     )
     async with session:
         try:
-            opened = await session.ws_connect(
-                _uri(place, *path),
-                max_msg_size=MAX_MESSAGE + 1,
-                compress=0,
-                timeout=aiohttp.ClientWSTimeout(ws_close=_LAST_WORDS),
-            )
+            async with _while_wanted(near):
+                opened = await session.ws_connect(
+                    _uri(place, *path),
+                    max_msg_size=MAX_MESSAGE + 1,
+                    compress=0,
+                    timeout=aiohttp.ClientWSTimeout(ws_close=_LAST_WORDS),
+                )
         except aiohttp.WSServerHandshakeError as error:
             raise PipeBroken(f"the node answered HTTP {error.status}") from None
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
@@ -110,6 +133,14 @@ async def _node(place: NodePlace, *path: str) -> AsyncIterator[WebSocketPipe]:
 
 
 # --- make
+
+
+def _family(host: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in host else socket.AF_INET
+
+
+def _tcp_url(host: str, port: int) -> str:
+    return f"tcp://[{host}]:{port}" if ":" in host else f"tcp://{host}:{port}"
 
 
 class Waiting:
@@ -130,8 +161,9 @@ class Waiting:
     async def run(self) -> None:
         """Until it was taken and is over, or nobody has taken it in time."""
         try:
-            async with _node(self._asked.place) as node:
-                said = await node.hear()
+            async with _node(self._near, self._asked.place) as node:
+                async with _while_wanted(self._near):
+                    said = await node.hear()
                 offered = msgspec.json.decode(said, type=Offered)
                 self._node = node
                 await self._until_over(offered)
@@ -144,27 +176,37 @@ class Waiting:
 
     async def _until_over(self, offered: Offered) -> None:
         with contextlib.ExitStack() as stack:
-            urls, works = [], []
-            line = stack.enter_context(socket.socket(socket.AF_UNIX))
-            line.bind(str(self._folder / "socket"))
-            urls.append(f"unix:{self._folder}/socket")
-            lines = [line]
-            for host in offered.listen:
-                family = socket.AF_INET6 if ":" in host else socket.AF_INET
-                line = stack.enter_context(socket.socket(family))
-                with contextlib.suppress(OSError):  # an address that this machine has not, today
-                    line.bind((host, 0))
-                    urls.append(f"tcp://{f'[{host}]' if ':' in host else host}:{line.getsockname()[1]}")
-                    lines.append(line)
-            for line in lines:
-                line.listen(_AT_ONCE)
-                line.setblocking(False)
-                works.append(self._accept(line))
+            lines = dict(self._listeners(offered.listen, stack))
+            works = [self._accept(line) for line in lines.values()]
+            urls = list(lines)
             if offered.name and self._node is not None:
                 urls.append(f"sapwood://{offered.node}/{offered.name}")
                 works.append(self._at_the_node(self._node))
+            if not urls:
+                raise PipeBroken(
+                    "it could be taken nowhere: no socket can be in the folder for temporary files"
+                )
             _say(msgspec.to_builtins(ChannelUrls(urls=urls, secret=self._secret)))
             await until_first(*works, self._nobody_came())
+
+    def _listeners(
+        self, hosts: list[str], stack: contextlib.ExitStack
+    ) -> Iterator[tuple[str, socket.socket]]:
+        """Those that can be here and are taken by their URL: an address may be none of this machine
+        today, and a folder's path too long for a socket.
+        """
+        path = f"{self._folder}/socket"
+        places: list[tuple[socket.AddressFamily, str | tuple[str, int]]] = [(socket.AF_UNIX, path)]
+        places += [(_family(host), (host, 0)) for host in hosts[: MOST - 2]]
+        for family, place in places:
+            line = stack.enter_context(socket.socket(family))
+            with contextlib.suppress(OSError):
+                line.bind(place)
+                line.listen(_AT_ONCE)
+                line.setblocking(False)
+                url = f"unix:{path}" if isinstance(place, str) else _tcp_url(*line.getsockname()[:2])
+                if parts_of(url) is not None:
+                    yield url, line
 
     async def _nobody_came(self) -> None:
         await asyncio.sleep(self._asked.wait)
@@ -234,8 +276,8 @@ class Waiting:
 
 async def _take(near: socket.socket, asked: Take) -> None:
     try:
-        async with _node(asked.place, asked.node, asked.name) as node:
-            async with asyncio.timeout(_ANSWER):
+        async with _node(near, asked.place, asked.node, asked.name) as node:
+            async with _while_wanted(near):
                 if await node.hear() != OPEN:
                     raise PipeBroken("not understood")
                 await node.write(f"{asked.secret}\n".encode())
@@ -244,37 +286,48 @@ async def _take(near: socket.socket, asked: Take) -> None:
                 raise PipeBroken("it was taken already, or the secret is another one")
             _say({"way": "tree"})
             await join(TcpPipe(near), node)
-    except (PipeBroken, TimeoutError) as error:
-        _say({"error": str(error) or f"no answer within {_ANSWER:g} s"})
+    except PipeBroken as error:
+        _say({"error": str(error)})
 
 
 # --- the process
 
 
 def _say(what: object) -> None:
-    """One line, once: nobody listens after it."""
-    with contextlib.suppress(OSError, ValueError):
+    """One line, once: nobody listens after it. Then nothing of the application's is held any more: a shell's
+    pipe ends with all who may write into it.
+    """
+    with contextlib.suppress(OSError):
         sys.stdout.buffer.write(msgspec.json.encode(what) + b"\n")
-        sys.stdout.buffer.close()
+        sys.stdout.buffer.flush()
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for each in range(3):
+        os.dup2(nothing, each)
+    os.close(nothing)
+    os.chdir("/")
 
 
 async def _serve(deed: str, near: socket.socket, line: bytes) -> None:
-    if deed == "make":
-        work = Waiting(near, msgspec.json.decode(line, type=Make)).run()
-    else:
-        work = _take(near, msgspec.json.decode(line, type=Take))
-    with contextlib.suppress(PipeBroken, _Taken):
-        try:
-            await work
-        except* (PipeBroken, _Taken):
-            pass
+    reset_when_closed(near)
+    try:
+        if deed == "make":
+            await Waiting(near, msgspec.json.decode(line, type=Make)).run()
+        else:
+            await _take(near, msgspec.json.decode(line, type=Take))
+    except* (PipeBroken, _Taken):
+        pass
+    except* (
+        OSError,
+        msgspec.DecodeError,
+    ) as errors:  # as for want of descriptors, or of a folder for temporary files
+        _say({"error": str(errors.exceptions[0])})
 
 
 def main() -> NoReturn:
     """Go on alone, and end with the channel."""
-    deed, descriptor = sys.argv[1:]
-    if deed not in ("make", "take"):
+    if len(sys.argv) != 3 or sys.argv[1] not in ("make", "take") or not sys.argv[2].isdecimal():
         raise SystemExit("usage: sapwood-channel make FD | take FD, started by the library")
+    deed, descriptor = sys.argv[1:]
     line = sys.stdin.buffer.readline(64 * 1024)
     if os.fork():
         os._exit(0)
