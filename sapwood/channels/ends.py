@@ -205,13 +205,13 @@ def _beside(deed: str, asked: Mapping[str, object], seconds: float) -> tuple[soc
     try:
         with far:
             said = _said(deed, asked, far, seconds)
-        if error := said.get("error"):
-            raise ChannelFailed(str(error))
-    except BaseException as error:
+        if wrong := said.get("error"):
+            raise ChannelFailed(str(wrong))
+    except BaseException as failed:
         reset_when_closed(near)  # the process may have the channel by now: nobody takes that for its end
         near.close()
-        if isinstance(error, OSError):
-            raise ChannelFailed(f"no process starts beside this one: {error.strerror}") from None
+        if isinstance(failed, OSError):
+            raise ChannelFailed(f"no process starts beside this one: {failed.strerror}") from None
         raise
     return near, said
 
