@@ -1,6 +1,6 @@
 """The sections of a site's file that name what others may reach here through channels, and their kinds."""
 
-from ipaddress import IPv6Address
+from ipaddress import IPv6Address, ip_address
 from pathlib import Path
 from typing import Final
 
@@ -82,7 +82,22 @@ class Folder:
     max_file: int = value(BYTES, "largest file that may be brought", default=GIB)
 
 
-LISTEN: Final = Text(
+class ListenAddress(Text):
+    """An address of this machine, and never all of them: who may come is told by where a port is."""
+
+    def parse(self, text: str) -> str:
+        try:
+            address = ip_address(super().parse(text))
+        except Fault:
+            raise
+        except ValueError:
+            raise self.refuse(text) from None
+        if address.is_unspecified:
+            raise Fault(f"{shown(text)} is every address: name those of safe networks, one by one")
+        return text
+
+
+LISTEN: Final = ListenAddress(
     "an address of this machine, such as 10.1.2.3", r"[0-9]{1,3}(\.[0-9]{1,3}){3}|[0-9a-f:]{2,39}"
 )
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from config.channels import CHANNELS, NODE_PATTERN, SERVICE, Folder, Forward
+from config.channels import CHANNELS, LISTEN, NODE_PATTERN, SERVICE, Folder, Forward
 from config.children import Child, Permits
 from config.errors import ConfigurationError
 from config.kinds import Fault
@@ -104,3 +104,20 @@ def test_a_pattern_of_nodes_is_no_empty_text() -> None:
 def test_a_rule_that_the_pattern_does_not_see_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="'nothing' stands alone"):
         check(Site(name="hq", permits=Permits(serves=("nothing", "a@b"))))
+
+
+@pytest.mark.parametrize("text", ["10.1.2.3", "127.0.0.1", "fd00::1"])
+def test_channels_are_taken_at_addresses_that_are_named(text: str) -> None:
+    assert LISTEN.parse(text) == text
+
+
+@pytest.mark.parametrize("text", ["0.0.0.0", "::", "0::0"])
+def test_channels_are_not_taken_at_every_address(text: str) -> None:
+    with pytest.raises(Fault, match="every address"):
+        LISTEN.parse(text)
+
+
+@pytest.mark.parametrize("text", ["999.1.1.1", "1.2.3", "1:2", "::::", "localhost", "10.1.2.3:80"])
+def test_channels_are_not_taken_at_what_is_no_address(text: str) -> None:
+    with pytest.raises(Fault, match="expected an address"):
+        LISTEN.parse(text)
