@@ -293,7 +293,7 @@ class Entrance(Policy):
         name = self._holder(shown)
         rights = self._certificates.get(shown)
         if rights is None:
-            rights = Rights(f"certificate {name}", f"{name}:", self._permit_of(name))
+            rights = Rights(f"certificate {name}", f"{name}:", self._permit_of(name), is_of_child=True)
             self._certificates[shown] = rights
         return rights
 

@@ -31,7 +31,9 @@ from sapwood.protocol.errors import InvalidName
 from sapwood.protocol.names import node_name
 
 MOST: Final = 1024
-"""WebSockets that are open; each keeps a message, and what its library has read ahead."""
+"""WebSockets that are open; each keeps a message, and what its library has read ahead. Applications take half
+of them, so that operators still come in.
+"""
 _NOT_ANY_MORE: Final = "the node's file lets nobody with this token open channels any more"
 Cut: TypeAlias = Callable[[Callable[[], object]], AbstractContextManager[None]]
 """As long as it lasts, a change of the file that takes the right away calls what it is given."""
@@ -67,8 +69,9 @@ class ChannelEndpoint(Endpoint):
         )
         if not opened.can_prepare(request):
             return not_upgraded(request, "channels are WebSockets: `sapwood forward` opens them")
-        if len(self._open) >= MOST:
-            text = f"{MOST} channels are open here: close one"
+        most = MOST if _is_for_operators(request) else MOST // 2
+        if len(self._open) >= most:
+            text = f"{most} channels are open here: close one"
             return parting(request, web.json_response({"code": "BUSY", "text": text}, status=503))
         guest = self._guests(request)
         if guest is not None and not guest.may_log_in:
@@ -82,19 +85,24 @@ class ChannelEndpoint(Endpoint):
     ) -> web.StreamResponse:
         cut: Cut = partial(cut_when_refused, request, self._settings.operators, "operator")
         who = asker(request, self._settings.operators)
-        return await self._run(request, opened, guest, partial(self._take, request, who.name, who.role), cut)
+        work = partial(self._take, request, who.name, who.role, "")
+        return await self._run(request, opened, guest, work, cut)
 
     async def _for_application(
         self, request: web.Request, opened: web.WebSocketResponse, guest: Guest | None
     ) -> web.StreamResponse:
         cuts: list[Callable[[], object]] = []
+        ended: list[str] = []
 
         @contextmanager
         def cut(call: Callable[[], object]) -> Iterator[None]:
             cuts.append(call)
+            if ended:  # while the WebSocket was opened
+                call()
             yield
 
-        def may_not(_why: str) -> None:
+        def may_not(why: str) -> None:
+            ended.append(why)
             for call in cuts:
                 call()
 
@@ -102,7 +110,8 @@ class ChannelEndpoint(Endpoint):
             async with application(self._node, request, may_not) as who:
                 work = partial(self._make, who)
                 if "node" in request.match_info:
-                    work = partial(self._take, request, who.name, "application")
+                    why = who.why_not_take(**request.match_info)
+                    work = partial(self._take, request, who.name, "application", why)
                 return await self._run(request, opened, guest, work, cut)
         except SwitchError as error:
             return parting(request, error_of(error, STATUS))
@@ -149,10 +158,11 @@ class ChannelEndpoint(Endpoint):
     async def _make(self, who: ChannelUser, pipe: WebSocketPipe) -> None:
         await offered(self._node, pipe, who)
 
-    async def _take(self, request: web.Request, who: str, role: str, pipe: WebSocketPipe) -> None:
+    async def _take(self, request: web.Request, who: str, role: str, why: str, pipe: WebSocketPipe) -> None:
         node, name = request.match_info["node"], request.match_info["name"]
         forwards = self._node.running.access.forwards
-        why = "" if _is_for_operators(request) else forwards.applications.why_not_take(node)
+        if not _is_for_operators(request):
+            why = why or forwards.applications.why_not_take(node)
         end = why or forwards.reach(node, name, f"{who} at {address(request)}")
         if isinstance(end, str):
             await pipe.abort(end)

@@ -18,9 +18,12 @@ import msgspec
 from aiohttp import web
 
 from bridges.tls import shown_by
+from broker.core.neighbours.channels import RESET
+from broker.core.sessions.rights import Rights
 from broker.core.sessions.sessions import Connection
 from broker.entrance.entrance import Caller
-from broker.forwards.application_channels import Offer
+from broker.forwards.application_channels import ApplicationChannels, Offer
+from broker.forwards.local_end import LocalEnd
 from broker.http.bindings import nothing_is_pushed
 from broker.http.guard import address, credentials, is_here
 from broker.http.ports import NodePort
@@ -31,13 +34,18 @@ _NO_ROOM: Final = "so many channels wait here that there is room for no more"
 
 
 class ChannelUser(NamedTuple):
-    """An application that makes or takes a channel; for people."""
+    """An application that makes or takes a channel."""
 
     name: str
     address: str
+    rights: Rights
 
     def __str__(self) -> str:
         return f"{self.name} at {self.address}"
+
+    def why_not_take(self, node: str, name: str) -> str:
+        """'' if it may. The certificate of a child is no way round the child's permit."""
+        return self.rights.why_not_open(name, node)
 
 
 @asynccontextmanager
@@ -56,7 +64,7 @@ async def application(
     connection = Connection(nothing_is_pushed, address(request), "stream", rights, cut)
     node.switch.login(connection, f"channel-{secrets.token_hex(8)}")
     try:
-        yield ChannelUser(account or rights.who or "application", address(request))
+        yield ChannelUser(account or rights.who or "application", address(request), rights)
     finally:
         node.switch.close(connection)
         node.wake()
@@ -75,25 +83,33 @@ async def offered(node: NodePort, pipe: WebSocketPipe, who: ChannelUser) -> None
     try:
         await pipe.say(msgspec.json.encode(said).decode())
         if name:
-            offer = applications.offer(name, str(who))
-            try:
-                await _until_taken(pipe, offer)
-            finally:
-                applications.withdraw(offer)
-            end = offer.end.result()
+            end = await _taken(pipe, applications, applications.offer(name, str(who)))
             await pipe.say(OPEN)
             forwards.ends.tell(forwards.ends.channels.opened, end)
             await end.run(pipe)
         else:
-            await pipe.broken()
+            await pipe.hear()
+            await pipe.abort("nothing was asked")
     except PipeBroken:
         await pipe.abort("it is over")
 
 
-async def _until_taken(pipe: WebSocketPipe, offer: Offer) -> None:
-    """Raises `PipeBroken`: the application has gone first."""
+async def _taken(pipe: WebSocketPipe, applications: ApplicationChannels, offer: Offer) -> LocalEnd:
+    """The end of an offer when somebody takes it. Raises `PipeBroken`: the application has gone."""
 
     async def taken() -> None:
         await asyncio.wait([offer.end])
 
-    await until_first(taken(), pipe.broken())
+    async def gone() -> None:
+        await pipe.hear()
+        raise PipeBroken("nothing may be said before it is taken")
+
+    try:
+        await until_first(taken(), gone())
+        return offer.end.result()
+    except BaseException:
+        if offer.end.done():
+            offer.end.result().end(RESET, f"{offer.via} has gone")
+        raise
+    finally:
+        applications.withdraw(offer)

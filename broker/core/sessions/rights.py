@@ -22,12 +22,16 @@ class Rights:
     sessions. Without a permit it may do everything. `ended`: they were taken away, and open nothing any more.
     """
 
-    __slots__ = ("__weakref__", "ended", "permit", "space", "who")
+    __slots__ = ("__weakref__", "ended", "is_of_child", "permit", "space", "who")
 
-    def __init__(self, who: str = "", space: str = "", permit: Permit | None = None) -> None:
+    def __init__(
+        self, who: str = "", space: str = "", permit: Permit | None = None, *, is_of_child: bool = False
+    ) -> None:
+        """`is_of_child`: it shows a child's certificate, and the permit is that child's."""
         self.who = who
         self.space = space
         self.permit = permit
+        self.is_of_child = is_of_child
         self.ended = False
 
     def __repr__(self) -> str:
@@ -58,6 +62,10 @@ class Rights:
         """May answers go there? `named` reads a name as a queue to send to. Raises `SapwoodError`."""
         if self.permit is not None and reply_to and (why := self.permit.why_not_send(named(reply_to))):
             raise SwitchError(f"as the place for an answer: {why}")
+
+    def why_not_open(self, name: str, node: str) -> str:
+        """May it open a channel? An account has no rules for that, and a child has."""
+        return self.permit.why_not_open(name, node) if self.is_of_child and self.permit is not None else ""
 
     def check_everything(self, what: str) -> None:
         """Raises `SwitchError` unless nothing limits it."""

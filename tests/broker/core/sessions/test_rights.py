@@ -11,7 +11,7 @@ from broker.core.sessions.sessions import Connection
 from sapwood.protocol.bundles import Message, Properties
 from simulation.forest import Forest
 from simulation.site import Site
-from treeconnector.permits import Permit, application
+from treeconnector.permits import Grant, Permit, Rules, application
 
 
 @pytest.fixture
@@ -139,3 +139,11 @@ def test_who_has_every_right_takes_no_names_of_an_account_either(hq: Site) -> No
         line(hq, FULL, "till/1")
     line(hq, account("till"), "1")
     line(hq, FULL, "till")
+
+
+def test_a_certificate_opens_the_channels_that_its_child_may_and_no_others() -> None:
+    grant = Grant("hq", "shop", (), (), opens=("till@york",))
+    shop = Rights("certificate shop", "shop:", Permit([Rules(grant)]), is_of_child=True)
+    assert shop.why_not_open("till", "york") == ""
+    assert shop.why_not_open("till", "leeds").startswith("PERMIT: hq lets shop open channels to till@york")
+    assert account("till").why_not_open("till", "leeds") == FULL.why_not_open("till", "leeds") == ""
