@@ -151,6 +151,7 @@ class Waiting:
         self._asked = asked
         self._secret = new_secret()
         self._taken = False
+        self._lines: list[socket.socket] = []
         self._busy = asyncio.Semaphore(_AT_ONCE)
         self._node: WebSocketPipe | None = None
         self._folder = Path(tempfile.mkdtemp(prefix="sapwood-channel-"))
@@ -177,7 +178,8 @@ class Waiting:
     async def _until_over(self, offered: Offered) -> None:
         with contextlib.ExitStack() as stack:
             lines = dict(self._listeners(offered.listen, stack))
-            works = [self._accept(line) for line in lines.values()]
+            self._lines = list(lines.values())
+            works = [self._accept(line) for line in self._lines]
             urls = list(lines)
             if offered.name and self._node is not None:
                 urls.append(f"sapwood://{offered.node}/{offered.name}")
@@ -221,6 +223,9 @@ class Waiting:
         if well:
             self._taken = True
             shutil.rmtree(self._folder, ignore_errors=True)
+            for line in self._lines:
+                with contextlib.suppress(OSError):
+                    line.shutdown(socket.SHUT_RDWR)  # nobody else is let in, as long as the channel lasts
         return well
 
     async def _at_the_node(self, node: WebSocketPipe) -> None:
@@ -245,7 +250,12 @@ class Waiting:
         async with asyncio.TaskGroup() as group:
             while not self._taken:
                 await self._busy.acquire()
-                line, _ = await loop.sock_accept(listener)
+                try:
+                    line, _ = await loop.sock_accept(listener)
+                except OSError:
+                    if self._taken:
+                        break
+                    raise
                 group.create_task(self._prove(line))
             await asyncio.Event().wait()
 

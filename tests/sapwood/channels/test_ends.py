@@ -73,6 +73,16 @@ async def test_a_node_keeps_nothing_of_a_channel_that_is_over(tmp_path: Path, wa
             await asyncio.sleep(0.05)
 
 
+@pytest.mark.parametrize("way", ["tcp", "tree"])
+async def test_no_port_is_open_once_a_channel_is_taken(tmp_path: Path, way: str) -> None:
+    async with started(tmp_path) as node:
+        client = Somebody(node.port)
+        made, given = await channels.make(client)
+        host, port = given.urls[1].removeprefix("tcp://").split(":")
+        with made, await channels.take(client, given, ways=(way,)), pytest.raises(ConnectionRefusedError):
+            socket.create_connection((host, int(port)), timeout=PATIENCE)
+
+
 @pytest.mark.parametrize("way", ["", "tcp", "tree"])
 async def test_a_process_that_is_killed_is_an_error_and_no_end(tmp_path: Path, way: str) -> None:
     """Bytes that it had not passed on are lost: nobody may take them for all that there was."""
