@@ -550,7 +550,8 @@ async def test_who_floods_with_pings_and_reads_no_answer_fills_no_memory(closes:
         assert carrier._transport is not None
         ending = asyncio.create_task(carrier.close()) if closes else None
         most = 0
-        while not through.is_set() and most < 2 * BUFFER_BYTES:
+        # On a busy machine it has closed before all pings are through: the last of them reach nobody then.
+        while not (through.is_set() or (ending and ending.done())) and most < 2 * BUFFER_BYTES:
             await asyncio.sleep(0.01)
             most = max(most, carrier._transport.get_write_buffer_size())
         carrier.abort()
