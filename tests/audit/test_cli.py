@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from py4j.protocol import Py4JNetworkError
 
-from audit import capacity, cli, package, run, session
+from audit import capacity, cli, options, package, run, session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -79,7 +79,7 @@ def test_a_table_of_sites_that_is_wrong_is_said_before_spark_starts(
 
 
 def test_every_figure_with_a_limit_may_be_given_another() -> None:
-    assert set(cli.FIGURES) == set(capacity.LIMITS)
+    assert set(options.FIGURES) == set(capacity.LIMITS)
 
 
 def test_help_ends_well(capsys: pytest.CaptureFixture[str]) -> None:

@@ -108,5 +108,4 @@ async def test_more_topics_are_kept_than_a_node_follows_by_itself(sites: Pair) -
     await keeps(network, BEYOND_THE_FOLLOWED)
     channel.basic_publish("amq.topic", "prices.1000", b"new", RETAINED)
     with Listener(york.port, "-t", "prices/1000", "-q", "1", "-i", "till") as till:
-        await till.until(1)
-        assert till.payloads() == ["new"]
+        await till.until_the_last_is("new")  # the old one comes first where hq has not got the new one yet
