@@ -49,7 +49,12 @@ async def serve(mbit: float, port: int, target: int) -> None:
             for line in (near, far):
                 _small(line)
                 line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            await asyncio.get_running_loop().sock_connect(far, ("127.0.0.1", target))
+            try:
+                await asyncio.get_running_loop().sock_connect(far, ("127.0.0.1", target))
+            except OSError:  # as before the node there listens: whoever dialled tries again
+                near.close()
+                far.close()
+                continue
             for pair in ((near, far), (far, near)):
                 way = asyncio.create_task(_way(*pair, seconds_a_byte))
                 ways.add(way)
