@@ -22,7 +22,8 @@ import reference
 ROOT: Final = Path(__file__).parents[1]
 DOCUMENTS: Final = ROOT / "docs"
 BESIDE: Final = ("site.css",)
-ELSEWHERE: Final = 'src="https://unpkg.com/iframe-worker/shim"'
+ELSEWHERE: Final = re.compile(r'src="https://[^"]+/iframe-worker/shim"')
+"""A script that the theme's pages load from a network."""
 LINK: Final = re.compile(r"\]\((?!https?://|mailto:|#)([^)#\s]+)(#[^)\s]*)?\)")
 
 
@@ -61,12 +62,12 @@ def on_page_markdown(markdown: str, /, page: Page, config: MkDocsConfig, files: 
 def on_post_page(output: str, /, page: Page, config: MkDocsConfig) -> str:
     """The theme asks for this one script elsewhere, whatever its settings say."""
     del config
-    return output.replace(ELSEWHERE, f'src="{relative("iframe-worker.js", page)}"')
+    return ELSEWHERE.sub(f'src="{relative("iframe-worker.js", page)}"', output)
 
 
 def on_post_template(output: str, /, template_name: str, config: MkDocsConfig) -> str:
     del template_name, config
-    return output.replace(ELSEWHERE, 'src="/iframe-worker.js"')
+    return ELSEWHERE.sub('src="/iframe-worker.js"', output)
 
 
 def outside(documents: Iterable[Path]) -> set[Path]:
