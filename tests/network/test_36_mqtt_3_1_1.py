@@ -117,7 +117,9 @@ def test_mqtt311_3_8_4_the_answer_to_a_subscription_comes_before_its_retained_me
             wire.publish(f"{topic}/{number}", b"46", retain=True)
         wire.silent()
         assert late.subscribe((f"{topic}/+", 0), (f"{topic}/#", 1)) == b"\x00\x01"
-        assert {late.given()[0] for _ in range(20)} == {f"{topic}/{number}" for number in range(20)}
+        missing = {f"{topic}/{number}" for number in range(20)}
+        while missing:  # each filter brings its own copies, in any order
+            missing.discard(late.given()[0])
         late.say(packet(12))
         while (found := late.hear()) is not None and found.kind == PUBLISH:
             assert found.flags & 1
