@@ -44,3 +44,37 @@ end
 
 module Session = Sapwood.Session.Make (Io)
 module Rpc = Sapwood.Rpc.Make (Io) (Session)
+
+module Channel = struct
+  (* In a thread of its own: a channel that many wait for keeps no other one of the pool. *)
+  let detached act =
+    let promise, resolver = Lwt.wait () in
+    let ended = ref (Error Not_found) in
+    let tell () = Lwt.wakeup_later_result resolver !ended in
+    let told = Lwt_unix.make_notification ~once:true tell in
+    let run () =
+      (ended := match act () with found -> Ok found | exception error -> Error error);
+      Lwt_unix.send_notification told
+    in
+    ignore (Thread.create run ());
+    promise
+
+  let make ?wait session = detached (fun () -> Sapwood_channels.make ?wait (Session.place session))
+
+  let take ?ways ?timeout session given =
+    detached (fun () -> Sapwood_channels.take ?ways ?timeout (Session.place session) given)
+
+  let lwt descriptor =
+    let line = Lwt_unix.of_unix_file_descr ~blocking:false ~set_flags:true descriptor in
+    let open_ = ref 2 in
+    let ended () =
+      decr open_;
+      if !open_ = 0 then Lwt_unix.close line else Lwt.return_unit
+    in
+    let finish () =
+      (try Lwt_unix.shutdown line SHUTDOWN_SEND with Unix.Unix_error _ -> ());
+      ended ()
+    in
+    let input = Lwt_io.of_fd ~close:ended ~mode:Lwt_io.input line in
+    (input, Lwt_io.of_fd ~close:finish ~mode:Lwt_io.output line)
+end

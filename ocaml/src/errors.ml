@@ -5,9 +5,10 @@ exception Service of Fault.t
 exception Call_timeout of string
 exception Reply_lost of string
 exception Bad_reply of string
+exception Channel_failed of string
 
 let said = function
-  | Connect_failed text | Call_timeout text | Reply_lost text | Bad_reply text -> Some text
+  | Connect_failed text | Call_timeout text | Reply_lost text | Bad_reply text | Channel_failed text -> Some text
   | Refused { code; text; help } -> Some (Printf.sprintf "the node refused it: %s [%s]; see %s" text code help)
   | Closed -> Some "the session was closed: make another one"
   | Service { code; message; _ } -> Some (Printf.sprintf "%s [%s]" message code)

@@ -21,6 +21,9 @@ exception Reply_lost of string
 exception Bad_reply of string
 (** A message came for a call and is no reply of its type. *)
 
+exception Channel_failed of string
+(** There is no channel. The text says why, of each way that was tried. *)
+
 val fail_with : string -> ('a, unit, string, 'b) format4 -> 'a
 (** [fail_with code form] raises {!Service}. *)
 

@@ -52,6 +52,9 @@ module type SESSION = sig
 
   val token : t -> string
 
+  val place : t -> Place.t
+  (** The node, and the proof that was given there. *)
+
   val help : t -> string
   (** Where the node explains its protocol: its answers' header Link. *)
 
@@ -111,4 +114,18 @@ module type RPC = sig
   val serve : ?workers:int -> session -> string -> interface list -> unit io
   (** Answer the requests on a queue, [workers] (8) at once, until the session is closed. The reply is on disk before
       the request is acknowledged; an exception that is no {!Errors.Service} is answered [FAILED] and logged. *)
+end
+
+module type CHANNEL = sig
+  type 'a io
+  type session
+
+  val make : ?wait:float -> session -> (Unix.file_descr * Channel.t) io
+  (** A new channel: the end of this application, a connected stream socket, and the value that another one takes the
+      other end with, within [wait] seconds (60). A process beside this one, [sapwood-channel], waits for whoever comes.
+      Raises {!Errors.Channel_failed}. *)
+
+  val take : ?ways:Channel.way list -> ?timeout:float -> session -> Channel.t -> (Unix.file_descr * Channel.way) io
+  (** The channel that another application made, by the most efficient of these ways that works, and which that is.
+      Within [timeout] seconds (40). Raises {!Errors.Channel_failed}. *)
 end

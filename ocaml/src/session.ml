@@ -9,6 +9,7 @@ module Make (Io : S.IO) = struct
     host : string;
     port : int;
     token : string;
+    place : Place.t;
     proof : (string * string) list;
     mutable help : string;
     mutable idle : line list;
@@ -195,6 +196,7 @@ module Make (Io : S.IO) = struct
             host;
             port;
             token = (match token with Some token -> token | None -> fresh_token ());
+            place = { uri = Uri.to_string (Uri.make ~scheme:"http" ~host ~port ()); account; secret };
             proof = proof account secret;
             help = Printf.sprintf "http://%s:%d/docs" host port;
             idle = [];
@@ -215,6 +217,7 @@ module Make (Io : S.IO) = struct
     List.iter (drop session) session.idle
 
   let token session = session.token
+  let place session = session.place
   let help session = session.help
 
   (* --- verbs *)

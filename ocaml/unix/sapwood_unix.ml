@@ -78,3 +78,8 @@ let () = if not Sys.win32 then Sys.set_signal Sys.sigpipe Signal_ignore
 
 module Session = Sapwood.Session.Make (Io)
 module Rpc = Sapwood.Rpc.Make (Io) (Session)
+
+module Channel = struct
+  let make ?wait session = Sapwood_channels.make ?wait (Session.place session)
+  let take ?ways ?timeout session given = Sapwood_channels.take ?ways ?timeout (Session.place session) given
+end

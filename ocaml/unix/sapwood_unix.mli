@@ -2,3 +2,4 @@
 
 module Session : Sapwood.S.SESSION with type 'a io = 'a
 module Rpc : Sapwood.S.RPC with type 'a io = 'a and type session = Session.t
+module Channel : Sapwood.S.CHANNEL with type 'a io := 'a and type session := Session.t
