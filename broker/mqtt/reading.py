@@ -189,6 +189,7 @@ class MqttReading:
         if found is not None:
             found.deaf = bool(reading.options & packets.NO_LOCAL)
             if not reading.options & packets.HANDLING:
+                self._client.core.switch.producers.seal()
                 topics.greet(found)
 
     def _keep(self, spelled: str, reading: _Reading) -> None:

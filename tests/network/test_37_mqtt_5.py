@@ -387,6 +387,24 @@ def test_mqtt5_3_3_1_3_retain_handling_says_when_retained_messages_come(door: Do
         assert wire.given().payload == b"kept"
 
 
+@pytest.mark.parametrize("qos", [0, 1])
+def test_mqtt5_3_3_1_3_a_message_published_before_a_subscription_is_a_retained_one_for_it(
+    door: DoorNode, qos: int
+) -> None:
+    """Nobody waits for an answer in between: all of it comes in one segment."""
+    never, anew, always = (fresh(each) for each in ("never", "anew", "always"))
+    number = b"\x00\x07" if qos else b""
+    with connected(door) as wire:
+        said = [packet(PUBLISH, text(each) + number + b"\x00x", qos << 1 | 1) for each in (never, anew, always)]
+        for handling, topic in ((0x20, never), (0x10, anew), (0, always), (0, always)):
+            said.append(packet(SUBSCRIBE, b"\x00\x01\x00" + text(topic) + bytes((handling,)), 2))
+        wire.say(b"".join(said))
+        got = [wire.hear() for _ in range((3 if qos else 0) + 4 + 3)]
+        given = [(each.flags, each.body[2:-2]) for each in got if each is not None and each.kind == PUBLISH]
+        assert given == [(1, anew.encode()), (1, always.encode()), (1, always.encode())]
+        wire.silent()
+
+
 def test_mqtt5_3_8_2_1_2_a_subscription_identifier_comes_with_each_message_also_after_a_kill(
     tmp_path: Path,
 ) -> None:

@@ -117,6 +117,10 @@ class Producers:
         self._entry.add(kind, batch_of([message], body))
         self._admission.stored(len(body))
 
+    def seal(self) -> None:
+        """Messages sent so far enter now: who subscribes after them is given none of them as a new one."""
+        self._entry.seal()
+
     def _is_doubtful(self, destination: Destination, message: Message) -> bool:
         """May a queue not exist, as far as is known here? One that was made here does, read or not.
 

@@ -430,6 +430,7 @@ class Switch:
             raise BadRequest(f"this session has {_MOST_READERS} subscriptions already: end some first")
         if frame.credit < 1:
             raise BadRequest("a subscription needs a credit of at least 1 message")
+        self.producers.seal()
         destination = frame.destination
         if destination.kind == Kind.TOPIC:
             if len(frame.durable) > _MAX_TOKEN or not frame.durable.isprintable():
