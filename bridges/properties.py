@@ -75,14 +75,14 @@ Spell = Callable[[str], str]
 
 
 class MqttProperties(NamedTuple):
-    """The properties of an MQTT 5 PUBLISH. `expiry`: seconds, None = never."""
+    """The properties of an MQTT 5 PUBLISH. `expiry`: seconds, None = never; `utf8`: None = not said."""
 
     content_type: str = ""
     response_topic: str = ""
     correlation: bytes = b""
     user: Sequence[tuple[str, str]] = ()
     expiry: int | None = None
-    utf8: bool = False
+    utf8: bool | None = None
 
 
 def _key(name: str) -> str:
@@ -247,7 +247,7 @@ def from_amqp(given: Any, reply: Spell) -> tuple[Properties, bool]:
         fields,
         correlation=other,
         qos=(2 if once else 1) if given.delivery_mode == 2 else 0,
-        utf8=bool(headers.pop(_key("utf8"), False)),
+        utf8=None if (utf8 := headers.pop(_key("utf8"), None)) is None else bool(utf8),
     )
     properties = Properties(
         correlation_id=number,
@@ -273,7 +273,7 @@ def to_amqp(properties: Properties, retained: bool, reply: Spell, again: bool = 
     headers |= {_key("user_id"): foreign.user_id} if foreign.user_id else {}
     headers |= {RETAINED: True} if retained else {}
     headers |= {AGAIN: True} if again else {}
-    headers |= {_key("utf8"): True} if foreign.utf8 else {}
+    headers |= {} if foreign.utf8 is None else {_key("utf8"): foreign.utf8}
     headers |= {_key("qos"): 2} if foreign.qos == 2 else {}
     correlation = _correlation_bytes(properties)
     fits = len(correlation) <= _SHORT

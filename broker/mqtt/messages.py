@@ -18,13 +18,14 @@ def message_of(publish: Publish, names: DoorNames) -> Message:
     said = publish.properties
     if not said:
         return Message(publish.payload, _ONCE) if publish.qos == 2 else Message(publish.payload)
+    utf8 = said.get(Name.PAYLOAD_FORMAT)
     given = MqttProperties(
         content_type=said.get(Name.CONTENT_TYPE, ""),
         response_topic=said.get(Name.RESPONSE_TOPIC, ""),
         correlation=said.get(Name.CORRELATION_DATA, b""),
         user=said.get(Name.USER_PROPERTY, ()),
         expiry=said.get(Name.MESSAGE_EXPIRY),
-        utf8=bool(said.get(Name.PAYLOAD_FORMAT)),
+        utf8=None if utf8 is None else bool(utf8),
     )
     return Message(publish.payload, from_mqtt(given, publish.qos, names.reply_from))
 
@@ -39,8 +40,8 @@ def written(message: Message, names: DoorNames, elapsed: int, identifier: int, a
     """The properties of a PUBLISH to a client. `elapsed`: ms of its expiry that are over."""
     given = to_mqtt(message.properties, names.reply_to)
     said: dict[Name, object] = {}
-    if given.utf8:
-        said[Name.PAYLOAD_FORMAT] = 1
+    if given.utf8 is not None:
+        said[Name.PAYLOAD_FORMAT] = int(given.utf8)
     if given.expiry is not None:
         said[Name.MESSAGE_EXPIRY] = max(given.expiry - elapsed // 1000, 1)
     if given.content_type:

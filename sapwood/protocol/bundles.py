@@ -71,7 +71,8 @@ class Foreign(msgspec.Struct, omit_defaults=True, rename="kebab", gc=False, froz
     """Properties that mean something to the brokers at the edges only (see `bridges.properties`).
 
     `correlation`: a correlation id that is no number. `qos`: how the broker at the end is to give it (0 need
-    not be kept, 1, 2 once). `utf8`: the payload is text.
+    not be kept, 1, 2 once). `utf8`: the payload is text, or is said not to be;
+    None where its sender says neither.
     """
 
     correlation: bytes = b""
@@ -80,7 +81,7 @@ class Foreign(msgspec.Struct, omit_defaults=True, rename="kebab", gc=False, froz
     app_id: str = ""
     user_id: str = ""
     qos: int = 1
-    utf8: bool = False
+    utf8: bool | None = None
 
 
 class Properties(msgspec.Struct, omit_defaults=True, rename="kebab", gc=False):

@@ -47,6 +47,11 @@ FROM_MQTT_5: dict[str, tuple[Said, Said, Said]] = {
         {"qos": 1, "PayloadFormatIndicator": 1},
         {"delivery_mode": 2, "headers": {"sapwood-utf8": True}},
     ),
+    "payload format that is said to be unspecified": (
+        {"PayloadFormatIndicator": 0},
+        {"qos": 1, "PayloadFormatIndicator": 0},
+        {"delivery_mode": 2, "headers": {"sapwood-utf8": False}},
+    ),
     "response topic that is a queue": (
         {"ResponseTopic": "queue/answers"},
         {"qos": 1, "ResponseTopic": "node/york/answers"},
@@ -188,6 +193,11 @@ FROM_AMQP: dict[str, tuple[Said, Said, Said]] = {
         {"headers": {"sapwood-utf8": True}},
         {"qos": 1, "PayloadFormatIndicator": 1},
         {"delivery_mode": 2, "headers": {"sapwood-utf8": True}},
+    ),
+    "payload format of MQTT that is said to be unspecified": (
+        {"headers": {"sapwood-utf8": False}},
+        {"qos": 1, "PayloadFormatIndicator": 0},
+        {"delivery_mode": 2, "headers": {"sapwood-utf8": False}},
     ),
 }
 FROM_MQTT_3_1_1: dict[str, tuple[Said, Said, Said]] = {

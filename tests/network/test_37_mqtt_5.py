@@ -262,6 +262,15 @@ def test_mqtt5_3_3_2_3_all_properties_of_a_message_reach_its_reader(door: DoorNo
         }
 
 
+@pytest.mark.parametrize("said", [b"\x01\x00", b"\x01\x01", b""])
+def test_mqtt5_3_3_2_3_2_the_payload_format_is_sent_unaltered(door: DoorNode, said: bytes) -> None:
+    topic = fresh("t")
+    with connected(door) as wire:
+        wire.subscribe((topic, 1))
+        wire.publish(topic, b"x", 0, said=said)
+        assert wire.given().said == ({0x01: said[1]} if said else {})
+
+
 def test_mqtt5_3_3_2_3_3_the_expiry_that_is_left_is_told_and_an_expired_message_is_not_given(
     door: DoorNode,
 ) -> None:

@@ -44,19 +44,20 @@ def publish_properties(given: MqttProperties) -> Properties | None:
         made.UserProperty = list(given.user)
     if given.expiry is not None:
         made.MessageExpiryInterval = given.expiry
-    if given.utf8:
-        made.PayloadFormatIndicator = 1
+    if given.utf8 is not None:
+        made.PayloadFormatIndicator = int(given.utf8)
     return made
 
 
 def read_properties(given: Properties | None) -> MqttProperties:
     if given is None or given.isEmpty():  # type: ignore[no-untyped-call]
         return MqttProperties()
+    utf8 = getattr(given, "PayloadFormatIndicator", None)
     return MqttProperties(
         getattr(given, "ContentType", ""),
         getattr(given, "ResponseTopic", ""),
         bytes(getattr(given, "CorrelationData", b"")),
         tuple(getattr(given, "UserProperty", ())),
         getattr(given, "MessageExpiryInterval", None),
-        getattr(given, "PayloadFormatIndicator", 0) == 1,
+        None if utf8 is None else utf8 == 1,
     )
