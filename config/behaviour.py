@@ -299,6 +299,13 @@ class Mqtt:
         "queue NAME is read by $share/GROUP/ and this and NAME, and sent to by this and NAME",
         default="queue/",
     )
+    max_keep_alive: int | None = value(
+        Whole(1, 65_535),
+        "longest Keep Alive of a client of MQTT 5, in seconds, also of one that asks for none: it is"
+        " told so, and is sent away after one and a half of it in silence; without it each may ask for any",
+        default=None,
+        example=60,
+    )
 
 
 @section

@@ -96,6 +96,9 @@ class _Line(asyncio.Transport):
     def resume_reading(self) -> None:
         self._reads.set()
 
+    def can_write_eof(self) -> bool:
+        return False
+
     def close(self) -> None:
         if self._ending is None:
             self._ending = asyncio.get_running_loop().create_task(self._carrier.close())

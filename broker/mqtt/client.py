@@ -53,6 +53,7 @@ _log = logging.getLogger("sapwood.mqtt")
 _CONNECT_TIMEOUT: Final = 10.0
 _MOST_OF_A_STRANGER: Final = 64 * 1024
 _LAST_WORDS: Final = 10.0
+_LISTENS: Final = 5.0
 _LONGEST_WHY: Final = 200
 
 
@@ -70,7 +71,7 @@ class MqttConnection(asyncio.Protocol):
         self._publishing = Publishing(self)
         self._reading = MqttReading(self)
         self._connecting = Connecting(self, port, guest)
-        self._running = self._over = False
+        self._running = self._over = self._told = False
         self._rests = False
         self._subscribing: Subscribing | None = None
         self._share = LoopShare(port.host.shares, port.host.wake)
@@ -97,6 +98,10 @@ class MqttConnection(asyncio.Protocol):
     @property
     def most_packet(self) -> int:
         return self._connecting.wishes.most_packet
+
+    @property
+    def is_explained(self) -> bool:
+        return self._connecting.wishes.is_explained
 
     @property
     def session(self) -> str:
@@ -189,6 +194,7 @@ class MqttConnection(asyncio.Protocol):
         return self._connecting.asked and not self._running
 
     def connection_lost(self, error: Exception | None) -> None:
+        self._guest.leave()
         self.end(f"the line broke: {error}" if error else "it went without a DISCONNECT")
 
     @property
@@ -216,6 +222,7 @@ class MqttConnection(asyncio.Protocol):
         if self._running and self.is_5:
             said = packets.disconnect(reason, why[:_LONGEST_WHY])
             self.write(said if len(said) <= self.most_packet else packets.disconnect(reason, ""))
+            self._told = True
 
     def _sent_away(self, reason: str) -> None:
         _log.info("- MQTT client %r at %s: %s", self.client_id, self.connection.address, reason)
@@ -232,14 +239,25 @@ class MqttConnection(asyncio.Protocol):
         self._over = True
         self._outlet.close()
         self._timer.cancel()
-        self._guest.leave()
         self._reader.forget()
         self._switch.close(self.connection)
         self._port.left(self)
-        self._transport.close()
-        if self._transport.get_write_buffer_size():
-            self._loop.call_later(_LAST_WORDS, self._transport.abort)
+        self._close()
         self._host.wake()
+
+    def _close(self) -> None:
+        """One that is told why may be writing still. A socket that is closed with bytes unread makes its
+        machine drop what it has not read, the reason too; so its bytes are passed over until it closes.
+        """
+        transport = self._transport
+        if self._told and not transport.is_closing() and transport.can_write_eof():
+            transport.write_eof()
+            transport.resume_reading()
+            self._loop.call_later(_LISTENS, transport.abort)
+            return
+        transport.close()
+        if transport.get_write_buffer_size():
+            self._loop.call_later(_LAST_WORDS, transport.abort)
 
     def write(self, data: bytes) -> None:
         self._outlet.write(data)

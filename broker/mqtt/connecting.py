@@ -17,7 +17,7 @@ from broker.mqtt.aliases import MOST_ALIASES
 from broker.mqtt.fields import PacketError
 from broker.mqtt.packets import LEVEL_5, Connect
 from broker.mqtt.ports import Clients, Speaker
-from broker.mqtt.properties import Name, Properties
+from broker.mqtt.properties import NONE, Name, Properties
 from broker.mqtt.publishing import MOST_RECEIVED, Publishing
 from broker.mqtt.reasons import Reason, in_connack, of_error
 from sapwood.protocol.errors import SapwoodError
@@ -35,12 +35,14 @@ _MOST_WAITING: Final = 65_535
 class Wishes(NamedTuple):
     """What a client wants of its connection. `expires_in`: seconds for which its session is kept after it;
     `window`: messages that it takes before it answers; `most_packet`: bytes; `aliases`: of topics.
+    `is_explained`: may refusals carry a text?
     """
 
     expires_in: int
     window: int
     most_packet: int
     aliases: int
+    is_explained: bool = True
 
 
 def wishes_of(connect: Connect) -> Wishes:
@@ -52,6 +54,7 @@ def wishes_of(connect: Connect) -> Wishes:
         said.get(Name.RECEIVE_MAXIMUM, _MOST_WAITING),
         said.get(Name.MAXIMUM_PACKET_SIZE, _NO_LIMIT),
         said.get(Name.TOPIC_ALIAS_MAXIMUM, 0),
+        bool(said.get(Name.REQUEST_PROBLEM_INFORMATION, 1)),
     )
 
 
@@ -96,7 +99,10 @@ class Connecting:
 
     @property
     def keep_alive(self) -> int:
-        return self._connect.keep_alive if self._connect is not None else 0
+        """Seconds for which it may be silent, 0 = for ever. Only in MQTT 5 can it be told of another time."""
+        asked = self._connect.keep_alive if self._connect is not None else 0
+        most = self._port.max_keep_alive if self.is_5 else 0
+        return min(asked or most, most) if most else asked
 
     # --- who it is
 
@@ -163,7 +169,9 @@ class Connecting:
     def _refusal(self, reason: int, why: str) -> bytes:
         if not self.is_5:
             return packets.connack(present=False, code=in_connack(reason))
-        return packets.connack(present=False, code=reason, said={Name.REASON_STRING: why[:_LONGEST_WHY]})
+        said = packets.connack(present=False, code=reason, said={Name.REASON_STRING: why[:_LONGEST_WHY]})
+        fits = len(said) <= self.wishes.most_packet
+        return said if fits else packets.connack(present=False, code=reason, said=NONE)
 
     # --- what is kept of it
 
@@ -193,6 +201,8 @@ class Connecting:
         retention = int(self._client.core.settings.subscription_retention)
         if self.wishes.expires_in > retention:
             said[Name.SESSION_EXPIRY] = retention
+        if self._connect is not None and self.keep_alive != self._connect.keep_alive:
+            said[Name.SERVER_KEEP_ALIVE] = self.keep_alive
         if self._assigned:
             said[Name.ASSIGNED_CLIENT_ID] = self._assigned
         return said

@@ -31,7 +31,8 @@ _HEADROOM: Final = 64 * 1024 + 16
 
 
 class Door:
-    """Listens from `open` to `close`. `max_packet`: bytes; `names`: how clients call what they send to.
+    """Listens from `open` to `close`. `max_packet`: bytes; `max_keep_alive`: seconds, 0 = any;
+    `names`: how clients call what they send to.
 
     `refused(address, text)`: who could not connect with TLS, and why.
     """
@@ -45,6 +46,7 @@ class Door:
         self._refused = refused
         self.names = DoorNames(site.mqtt.queue_prefix, site.name)
         self.max_packet = site.limits.max_message + _HEADROOM
+        self.max_keep_alive = site.mqtt.max_keep_alive or 0
         self._clients: dict[str, Entered] = {}
         self._lines: set[Entered] = set()
         self._context: ssl.SSLContext | None = None

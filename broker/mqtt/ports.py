@@ -17,13 +17,16 @@ class Speaker(Protocol):
     """One connection, as its publishing and its reading know it.
 
     `session`: the name of its session. `is_5`: does it speak MQTT 5? `most_packet`: bytes that it takes.
-    `failure`: the code of the latest error of the switch.
+    `is_explained`: are refusals explained to it? `failure`: the code of the latest error of the switch.
     """
 
     failure: str
 
     @property
     def most_packet(self) -> int: ...
+
+    @property
+    def is_explained(self) -> bool: ...
 
     @property
     def client_id(self) -> str: ...
@@ -72,7 +75,7 @@ class Entered(Protocol):
 
 
 class Clients(Protocol):
-    """The port, as its connections know it. `max_packet`: bytes."""
+    """The port, as its connections know it. `max_packet`: bytes. `max_keep_alive`: seconds, 0 = any."""
 
     @property
     def host(self) -> Host: ...
@@ -85,6 +88,9 @@ class Clients(Protocol):
 
     @property
     def max_packet(self) -> int: ...
+
+    @property
+    def max_keep_alive(self) -> int: ...
 
     def arrived(self, client: Entered) -> None: ...
 

@@ -46,9 +46,13 @@ class _Acknowledgement(NamedTuple):
     reason: int = 0
     why: str = ""
 
-    def written(self) -> bytes:
+    def written(self, client: Speaker) -> bytes:
+        """As its client takes it: sections 3.1.2.11.7 and 3.4.2.2.2 of MQTT 5 forbid the text for some."""
         kind = packets.PUBACK if self.qos == 1 else packets.PUBREC
-        return packets.answer(kind, self.packet_id, self.reason, self.why)
+        said = packets.answer(kind, self.packet_id, self.reason, self.why)
+        if self.why and not (client.is_explained and len(said) <= client.most_packet):
+            return packets.answer(kind, self.packet_id, self.reason)
+        return said
 
 
 class _Sent(NamedTuple):
@@ -179,7 +183,7 @@ class Publishing:
         while self._under_way and self._under_way[0].last <= through:
             sent = self._under_way.popleft()
             self._unconfirmed -= sent.size
-            done += [each.written() for each in sent.answers]
+            done += [each.written(self._client) for each in sent.answers]
         self._client.write(b"".join(done))
 
     def rejected(self, frame: Reject) -> str:

@@ -306,7 +306,8 @@ class DoorNode:
 
     def __init__(self, folder: Path, **settings: Any) -> None:
         self.http, self.port = free_ports(2)
-        site = {"name": "hq", "tree": "test", "listener": {"port": self.http}, "mqtt": {"port": self.port}}
+        door = {"port": self.port} | settings.pop("mqtt", {})
+        site = {"name": "hq", "tree": "test", "listener": {"port": self.http}, "mqtt": door}
         file = folder / "hq.yaml"
         file.write_text(json.dumps({"broker": site | settings}), encoding="utf-8")
         self.process = NodeProcess("hq", file, f"http://127.0.0.1:{self.http}")

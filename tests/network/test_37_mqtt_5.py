@@ -14,6 +14,7 @@ from mqtt_wire import (
     CONNACK,
     CONNECT,
     DISCONNECT,
+    PINGREQ,
     PUBACK,
     PUBCOMP,
     PUBLISH,
@@ -136,6 +137,39 @@ def test_mqtt5_3_1_4_who_is_taken_over_is_told_so(door: DoorNode) -> None:
 def test_mqtt5_3_1_2_10_a_silent_client_is_told_so(door: DoorNode) -> None:
     with connected(door, keep_alive=1) as wire:
         assert wire.told() == 0x8D
+
+
+def test_mqtt5_3_2_2_3_14_a_client_is_told_for_how_long_it_may_be_silent(tmp_path: Path) -> None:
+    with door_node(tmp_path, mqtt={"max_keep_alive": 2}) as door:
+        for asked in (0, 120):
+            with Wire5(door.port) as wire:
+                assert wire.connect(fresh("till"), keep_alive=asked)[2][0x13] == 2
+                assert wire.told() == 0x8D
+        for asked in (1, 2):
+            with Wire5(door.port) as wire:
+                assert 0x13 not in wire.connect(fresh("till"), keep_alive=asked)[2]
+        with Wire311(door.port) as older:
+            assert older.connect(fresh("till"), keep_alive=120).body == b"\x00\x00"
+
+
+@pytest.mark.parametrize("said", [b"\x17\x00", b"\x27\x00\x00\x00\x14"])
+def test_mqtt5_3_1_2_11_7_and_3_4_2_2_2_a_refusal_has_no_text_for_who_takes_none(
+    door: DoorNode, said: bytes
+) -> None:
+    """Nor where its packet would be larger than its client takes."""
+    with connected(door) as plain:
+        plain.publish("$SYS/x", b"x", 1, 7)
+        assert len(plain.expect(PUBACK).body) > 20
+    with connected(door, said=said) as wire:
+        wire.publish("$SYS/x", b"x", 1, 7)
+        assert wire.expect(PUBACK).body == b"\x00\x07\x90"
+
+
+def test_mqtt5_4_13_a_client_that_is_still_writing_hears_why_it_is_sent_away(door: DoorNode) -> None:
+    """Its machine drops what it has not read if the node's socket is closed with its bytes unread."""
+    with connected(door) as wire:
+        wire.say(packet(PUBLISH, text("t") + b"\x03\x23\x00\x00"), packet(PINGREQ) * 4_000_000)
+        assert wire.told() == 0x94
 
 
 def test_mqtt5_3_1_2_2_an_unknown_version_is_answered(door: DoorNode) -> None:
@@ -404,7 +438,9 @@ def test_mqtt5_3_3_1_3_a_message_published_before_a_subscription_is_a_retained_o
     never, anew, always = (fresh(each) for each in ("never", "anew", "always"))
     number = b"\x00\x07" if qos else b""
     with connected(door) as wire:
-        said = [packet(PUBLISH, text(each) + number + b"\x00x", qos << 1 | 1) for each in (never, anew, always)]
+        said = [
+            packet(PUBLISH, text(each) + number + b"\x00x", qos << 1 | 1) for each in (never, anew, always)
+        ]
         for handling, topic in ((0x20, never), (0x10, anew), (0, always), (0, always)):
             said.append(packet(SUBSCRIBE, b"\x00\x01\x00" + text(topic) + bytes((handling,)), 2))
         wire.say(b"".join(said))
@@ -432,6 +468,19 @@ def test_mqtt5_3_8_2_1_2_a_subscription_identifier_comes_with_each_message_also_
             while found.payload != b"y":
                 found = wire.given()
             assert (found.topic, found.retain, found.said) == ("a/2", True, {0x0B: 128})
+
+
+def test_mqtt5_3_3_4_of_overlapping_filters_each_has_its_copy_with_its_identifier(door: DoorNode) -> None:
+    """One copy with both identifiers is allowed as well; here it is a copy for each filter."""
+    topic = fresh("t")
+    with connected(door) as wire, connected(door) as office:
+        wire.subscribe((topic, 1), said=b"\x0b\x02")
+        wire.subscribe((topic + "/#", 2), said=b"\x0b\x03")
+        wire.subscribe((topic + "/#", 2), said=b"\x0b\x04")
+        assert published(office, topic, b"x", 2) == 0
+        got = [wire.given() for _ in range(2)]
+        assert {(each.qos, each.said[0x0B]) for each in got} == {(1, 2), (2, 4)}
+        wire.silent()
 
 
 @pytest.mark.parametrize(
