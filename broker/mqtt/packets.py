@@ -223,7 +223,7 @@ def _other(kind: int, fields: PacketFields, level: int) -> Packet:
         packet_id = fields.packet_id()
         if level == LEVEL_5:
             properties.read(fields, Place.UNSUBSCRIBE)
-        return Unsubscribe(packet_id, tuple(fields.every(fields.text)))
+        return Unsubscribe(packet_id, tuple(fields.every(lambda: _filter(fields))))
     if kind == _PINGREQ:
         return PingRequest()
     if kind == _DISCONNECT:
@@ -248,13 +248,20 @@ def _subscribe(fields: PacketFields, level: int) -> Subscribe:
     said = properties.read(fields, Place.SUBSCRIBE) if level == LEVEL_5 else NONE
 
     def wanted() -> tuple[str, int]:
-        name, options = fields.text(), fields.byte()
+        name, options = _filter(fields), fields.byte()
         odd = options & _RESERVED or options & HANDLING == HANDLING if level == LEVEL_5 else options > QOS
         if odd or options & QOS == QOS:
             raise PacketError(f"a subscription with QoS byte {options}")
         return name, options
 
     return Subscribe(packet_id, tuple(fields.every(wanted)), said.get(Name.SUBSCRIPTION_IDENTIFIER, 0))
+
+
+def _filter(fields: PacketFields) -> str:
+    """A topic filter, which has at least one character (section 4.7.3)."""
+    if name := fields.text():
+        return name
+    raise PacketError("an empty topic filter")
 
 
 def _publish(flags: int, fields: PacketFields, level: int) -> Publish:

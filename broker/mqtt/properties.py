@@ -3,7 +3,8 @@
 Source: MQTT Version 5.0, OASIS Standard, section 2.2.2.2. Properties are a dict by `Name`; a property that
 may stand more than once is a list there.
 
-Law: a property has its place in some packets only, and stands there once: anything else is an error.
+Law: a property has its place in some packets only, and stands there once: anything else is an error. In a
+packet where it has no place the packet is malformed, twice it is a protocol error.
 """
 
 from collections.abc import Callable, Mapping
@@ -175,7 +176,7 @@ def _name(number: int, place: Place) -> Name:
         raise PacketError(f"a property {number}, which MQTT 5 has not")
     name = Name(number)
     if name not in _ALLOWED[place]:
-        raise PacketError(f"{name.name} has no place in {place.name} of a client", PROTOCOL_ERROR)
+        raise PacketError(f"{name.name} has no place in {place.name} of a client")
     return name
 
 

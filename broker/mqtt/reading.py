@@ -162,6 +162,7 @@ class MqttReading:
         return topic(from_mqtt(rest)), group
 
     def _read(self, spelled: str, destination: Destination, wanted: _Reading, *, greeted: bool) -> bool:
+        self._end_before(destination, wanted)
         self._count += 1
         reading = wanted._replace(number=self._count)
         self._filters[spelled] = self._numbers[reading.number] = reading
@@ -177,6 +178,14 @@ class MqttReading:
             return True
         del self._filters[spelled], self._numbers[reading.number]
         return False
+
+    def _end_before(self, destination: Destination, wanted: _Reading) -> None:
+        """A subscription from before a restart that a clean session had: this one has no part in it."""
+        core, session = self._client.core, self._client.session
+        if destination.kind == Kind.TOPIC and not wanted.durable:
+            before = core.topics.find(session, "", destination.name)
+            if before is not None and not before.attached:
+                core.switch.interest.end(before)
 
     def _read_otherwise(self, spelled: str, reading: _Reading) -> None:
         """Subscribed to again: nothing that waits is lost, and the retained messages may come again."""

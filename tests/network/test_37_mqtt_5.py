@@ -1,5 +1,6 @@
 """MQTT 5 at a node's door: cases from the specification, whose section is in each name, byte by byte."""
 
+import asyncio
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -183,7 +184,7 @@ def test_mqtt5_3_1_2_2_an_unknown_version_is_answered(door: DoorNode) -> None:
     ("said", "reason"),
     [
         (b"\x7f\x00", 0x81),
-        (b"\x23\x00\x01", 0x82),
+        (b"\x23\x00\x01", 0x81),
         (b"\x21\x00\x00", 0x82),
         (b"\x21\x00\x01\x21\x00\x01", 0x82),
         (b"\x17\x02", 0x82),
@@ -319,6 +320,48 @@ def test_mqtt5_3_3_2_3_3_the_expiry_that_is_left_is_told_and_an_expired_message_
         found = wire.given()
         assert found.payload == b"late"
         assert 1 <= found.said[0x02] < 0x1000
+
+
+def test_mqtt5_3_3_2_3_3_a_retained_message_has_the_time_that_is_left_also_over_a_kill_and_then_goes(
+    tmp_path: Path,
+) -> None:
+    def lefts(door: DoorNode) -> list[int]:
+        """Seconds that the retained message has left, for a new subscription."""
+        with connected(door) as wire:
+            wire.subscribe(("kept", 0))
+            return [each.said[0x02] for each in wire.all_given()]
+
+    with door_node(tmp_path) as door:
+        with connected(door) as office:
+            published(office, "kept", b"x", retain=True, said=b"\x02\x00\x00\x00\x06")
+        assert lefts(door) in ([6], [5])
+        door.until(lambda: lefts(door) in ([4], [3], [2]), "older")
+        door.restart_after_kill()
+        door.until(lambda: lefts(door) == [], "gone")
+        assert "EXPIRED" not in door.dead()
+
+
+@pytest.mark.parametrize("stop", ["kill", "end"])
+def test_mqtt5_3_1_2_4_a_clean_session_has_no_part_in_one_from_before_a_restart(
+    tmp_path: Path, stop: str
+) -> None:
+    """Retained messages come to its subscriptions, and what the one before had not acknowledged does not."""
+    with door_node(tmp_path) as door:
+        with connected(door, "till") as wire, connected(door, "office") as office:
+            published(office, "kept", b"kept", retain=True)
+            wire.subscribe(("kept", 1), ("news", 1))
+            assert wire.given().payload == b"kept"
+            published(office, "news", b"of the session before")
+            assert wire.given().payload == b"of the session before"
+            if stop == "kill":
+                door.restart_after_kill()
+            else:
+                asyncio.run(door.process.stop())
+                door.start()
+        with connected(door, "till") as wire:
+            wire.subscribe(("kept", 1), ("news", 1))
+            assert wire.given().payload == b"kept"
+            wire.silent()
 
 
 def test_mqtt5_3_3_2_3_4_a_topic_alias_stands_for_its_topic_and_can_be_set_anew(door: DoorNode) -> None:
@@ -500,6 +543,17 @@ def test_mqtt5_3_8_3_1_options_that_cannot_be_end_the_connection(
     with connected(door) as wire:
         wire.say(packet(SUBSCRIBE, body, 2))
         assert wire.told() == reason
+
+
+@pytest.mark.parametrize(("kind", "filters"), [(SUBSCRIBE, bytes(3)), (UNSUBSCRIBE, bytes(2))])
+def test_mqtt5_4_7_3_an_empty_filter_is_malformed(door: DoorNode, kind: int, filters: bytes) -> None:
+    with connected(door) as wire:
+        wire.say(packet(kind, b"\x00\x01\x00" + filters, 2))
+        assert wire.told() == 0x81
+    with Wire311(door.port) as older:
+        older.connect(fresh("till"))
+        older.say(packet(kind, b"\x00\x01" + filters, 2))
+        older.closed()
 
 
 def test_mqtt5_3_9_3_and_3_11_3_each_filter_has_its_reason(door: DoorNode) -> None:

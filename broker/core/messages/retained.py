@@ -4,11 +4,17 @@ Law: bounded in number and bytes (`MOST`, `MOST_BYTES`, bodies as they are kept)
 longest ago goes first. After a start that order is the order of the topics' names. Of one origin there are at
 most `SHARE` and `SHARE_BYTES` where it has to be bounded (`has_room`).
 
+Wrinkle: time goes on for a kept message. In its header, in memory and on disk, `expires_first` and
+`expires_last` are no remainder but the time of the node's clock, in ms, at which it is over; 0 = never.
+`as_of` makes them one.
+
 The names stand in a tree by level, so that a pattern walks only where it can match.
 """
 
 from collections import Counter
 from typing import Final
+
+import msgspec
 
 from sapwood.protocol import bundles
 from sapwood.protocol.bundles import Flag, Header
@@ -24,14 +30,20 @@ Kept = tuple[Header, bytes]
 
 
 def last_of(header: Header, body: bytes) -> bundles.Message:
-    """The message of a kept bundle. Raises `FrameError`."""
+    """The message of a kept bundle, with the time that its header leaves it. Raises `FrameError`."""
     done = bundles.mask_bits(header.done)
-    return bundles.unpack(header, body)[(~done & (done + 1)).bit_length() - 1]
+    message = bundles.unpack(header, body)[(~done & (done + 1)).bit_length() - 1]
+    if not header.expires_first:
+        return message
+    properties = msgspec.structs.replace(message.properties, expires_in=header.expires_first)
+    return bundles.Message(message.payload, properties)
 
 
-def kept_of(header: Header, body: bytes) -> Kept | None:
+def kept_of(header: Header, body: bytes, since: float) -> Kept | None:
     """The last message that is open, in a bundle where it has the same id: with its index, and with nothing
     in the queues of the others, which are marked as dealt with. None: it clears. Raises `FrameError`.
+
+    `since`: the clock when the bundle came.
     """
     messages = bundles.unpack(header, body)
     every = (1 << header.count) - 1
@@ -41,6 +53,7 @@ def kept_of(header: Header, body: bytes) -> Kept | None:
     nothing = bundles.encode_message(bundles.Message(b""))
     plain = nothing * index + bundles.encode_message(messages[index]) + nothing * (header.count - index - 1)
     small, compressed = bundles.compress(plain)
+    over = _over(messages, index, header.expires_first, since)
     kept = Header(
         id=header.id,
         destination=topic(header.destination.name),
@@ -50,10 +63,29 @@ def kept_of(header: Header, body: bytes) -> Kept | None:
         size=len(plain),
         origin_store=header.origin_store,
         origin=header.origin,
+        expires_first=over,
+        expires_last=over,
         done=bundles.mask_bytes(every & ~(1 << index)),
         start=header.start,
     )
     return kept, small
+
+
+def _over(messages: list[bundles.Message], index: int, remains: int, since: float) -> int:
+    """When one of the messages expires, in ms of the clock; 0 = never. `remains`: for the first of them."""
+    times = [message.properties.expires_in for message in messages]
+    if times[index] <= 0 or not remains:
+        return 0
+    gone = min(time for time in times if time > 0) - remains
+    return max(int(since * 1000) + times[index] - gone, 1)
+
+
+def as_of(header: Header, now: float) -> Header | None:
+    """The header of a kept message as any other's, with the time that is left; None if that is over."""
+    if not header.expires_first:
+        return header
+    left = header.expires_first - int(now * 1000)
+    return msgspec.structs.replace(header, expires_first=left, expires_last=left) if left > 0 else None
 
 
 class _Level:

@@ -16,7 +16,7 @@ from broker.core.links.neighbour import Neighbour
 from broker.core.lookup import Lookup
 from broker.core.messages.queue import Queue, StoredBundle
 from broker.core.messages.queue_names import SUBSCRIPTION, UPWARD, Spool
-from broker.core.messages.retained import Retained, kept_of
+from broker.core.messages.retained import Kept, Retained, as_of, kept_of
 from broker.core.routing.forwarding import Forwarder
 from broker.core.routing.subscriptions import Subscription, space_of, subscription_id
 from broker.core.routing.upward import Upward
@@ -333,7 +333,7 @@ class Topics:
         header = stored.header
         body = stored.body if stored.body is not None else b""
         try:
-            last = kept_of(header, body)
+            last = kept_of(header, body, stored.since)
         except FrameError:
             self._context.counters["unreadable"] = self._context.counters.get("unreadable", 0) + 1
             return
@@ -369,9 +369,20 @@ class Topics:
         """Is a subscription of many patterns given this topic?"""
         return subscription in self._trie.match(name)
 
+    def kept(self, pattern: str) -> list[Kept]:
+        """The retained messages that match, with the time that each has left. One that has none goes."""
+        found = []
+        for header, body in self.retained.matching(pattern):
+            fresh = as_of(header, self._context.clock.now)
+            if fresh is None:
+                self.forget(header.destination.name)
+            else:
+                found.append((fresh, body))
+        return found
+
     def greet(self, subscription: Subscription, pattern: str = "") -> None:
         """Give a new subscription, or a new pattern of it, the retained messages that match."""
-        for header, body in self.retained.matching(pattern or subscription.pattern):
+        for header, body in self.kept(pattern or subscription.pattern):
             if subscription.pattern or header.origin != self._context.name:
                 self._copy(self._store(header, body), subscription.queue, "")
 
@@ -380,7 +391,7 @@ class Topics:
         upward = neighbour.name in self._context.parents
         if neighbour.relation is Relation.MESH:
             return
-        for header, body in self.retained.matching(key.name):
+        for header, body in self.kept(key.name):
             if not (upward or self._greets(neighbour, header.destination)):
                 continue
             if self._came_from_here(header) if upward else self._may_go_down(header, neighbour):
@@ -388,7 +399,7 @@ class Topics:
 
     def greet_mesh(self, neighbour: Neighbour) -> None:
         """A node is new in the mesh: it keeps all retained messages, as the others do. No reader asked."""
-        for header, body in self.retained.matching("#"):
+        for header, body in self.kept("#"):
             self.copy_to(neighbour, self._custody.store(header, body, self._context.clock.now), "")
 
     def _greets(self, child: Neighbour, destination: Destination) -> bool:

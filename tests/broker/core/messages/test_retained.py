@@ -3,11 +3,12 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from broker.core.messages import retained
-from broker.core.messages.retained import Retained
+from broker.core.messages.retained import Retained, as_of, kept_of, last_of
 from broker.core.rows import RetainedRow
-from sapwood.protocol.bundles import Header
+from sapwood.protocol.bundles import Header, Message, Properties, encode_message
 from sapwood.protocol.destinations import topic
 from sapwood.protocol.session_frames import Deliver
 from simulation.clients import SimulatedConsumer
@@ -39,6 +40,37 @@ def test_a_pattern_finds_what_it_matches(topics: set[str], gone: set[str], patte
     for name in left:
         kept.forget(name)
     assert kept._root.children == {}, "nothing is left of names that are gone"
+
+
+def bundle(*expire: int, remains: int) -> tuple[Header, bytes]:
+    """Messages that expire after so many ms; for the first of them so many remained when it came."""
+    body = b"".join(encode_message(Message(b"x", Properties(expires_in=each))) for each in expire)
+    header = Header(id=b"i" * 16, destination=topic("t"), count=len(expire), size=len(body))
+    return replace(header, expires_first=remains, expires_last=remains), body
+
+
+@pytest.mark.parametrize(
+    ("expire", "remains", "left"),
+    [
+        ((5000,), 5000, 5000),
+        ((5000,), 2000, 2000),
+        ((1000, 5000), 400, 4400),
+        ((5000, 1000), 400, 400),
+        ((5000, 0), 400, 0),
+        ((0,), 0, 0),
+    ],
+)
+def test_time_goes_on_for_a_kept_message(expire: tuple[int, ...], remains: int, left: int) -> None:
+    kept = kept_of(*bundle(*expire, remains=remains), 1000.0)
+    assert kept is not None
+    header, body = kept
+    at_once, later = as_of(header, 1000.0), as_of(header, 1000.0 + left / 1000 - 0.1)
+    assert at_once is not None
+    assert (at_once.expires_first, at_once.expires_last) == (left, left)
+    assert later is not None
+    assert later.expires_first == (100 if left else 0)
+    assert (as_of(header, 1000.0 + left / 1000) is None) == bool(left)
+    assert last_of(at_once, body).properties.expires_in == left
 
 
 def test_a_pattern_of_many_wildcards_meets_each_level_once_for_each_of_its_own() -> None:
