@@ -113,11 +113,11 @@ def _costs(
     else read the same."""
     times = consumers.select(["node", "kind", "destination", column])
     given = times.rename_columns(["node", "kind", "destination", "times"])
-    wanted = query(_WANTED, consumers=given, alone=alone)
+    wanted = population.at_places(tree, query(_ALIKE, consumers=given, alone=alone))
     return {row["scheme"]: row for row in rows(population.cost(tree, wanted, per_consumer, sizes))}
 
 
-_WANTED: Final = """with each as (
+_ALIKE: Final = """with each as (
         select node, kind, destination, sum(times) as times from consumers
         group by all having sum(times) > 0),
     readers as (

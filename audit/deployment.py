@@ -67,17 +67,20 @@ def make_tree(table: Table) -> Tree:
     ancestors = _ancestors(links)
     _refuse_orphans(links, ancestors, roots[0])
     places = query(
-        """with depths as (select number, max(hops)::int as depth from ancestors group by number),
-        under as (select ancestor as number, count(*) - 1 as below from ancestors group by ancestor)
-        select number, place, up, depth, below, size
-        from links join depths using (number) join under using (number)""",
+        """with depths as (
+            select a.number, hops as depth from ancestors as a join links as top on a.ancestor = top.number
+            where top.up is null),
+        under as (
+            select ancestor as number, count(*) as below from ancestors where hops > 0 group by ancestor)
+        select number, place, up, depth, coalesce(below, 0) as below, size
+        from links join depths using (number) left join under using (number)""",
         links=links,
         ancestors=ancestors,
     )
     nodes = query(
         """with regions as (
-            select a.number, r.place as region from ancestors as a join places as p using (number)
-            join places as r on r.number = a.ancestor where a.hops = p.depth - 1)
+            select a.number, r.place as region from ancestors as a join places as r on r.number = a.ancestor
+            where r.depth = 1)
         select node, parent, role, depth, region, place, below, number
         from placed join places using (place) left join regions using (number)""",
         placed=placed,
@@ -115,7 +118,8 @@ def _placed(table: Table, standing: Table) -> Table:
 def _refuse_broken_meshes(table: Table, standing: Table, placed: Table) -> None:
     """All parents that a row names are one place, and the nodes of a mesh have the same."""
     split = query(
-        """with named as (select name, unnest(string_split_regex(parent, '\\s+')) as member from sites)
+        """with several as (select * from sites where regexp_matches(parent, '\\s')),
+        named as (select name, unnest(string_split_regex(parent, '\\s+')) as member from several)
         select name from named left join standing using (member)
         group by name having count(distinct coalesce(stands, member)) > 1 order by name limit $named""",
         sites=table,
@@ -127,9 +131,10 @@ def _refuse_broken_meshes(table: Table, standing: Table, placed: Table) -> None:
             f"{_list(split)}: several parents that are not one mesh: give them one word in column mesh"
         )
     broken = query(
-        """select place from placed group by place
+        """select place from placed where place in (select stands from standing) group by place
         having count(distinct coalesce(parent, '')) > 1 order by place limit $named""",
         placed=placed,
+        standing=standing,
         named=NAMED,
     )
     if len(broken):

@@ -25,20 +25,44 @@ NOBODY = Table.from_pylist(
 )
 
 
-def interests(consumers: Table) -> Table:
-    """(node, kind, destination) to (node, kind, sharing, weight): what is alike is counted, not repeated.
-
-    `sharing` is null for destinations that only one node reads; `weight` says how many of them. Any other is
-    one destination with all its readers.
-    """
-    return query(
-        """with readers as (
-            select kind, destination, count(distinct node) as readers from consumers group by all)
+def interests(tree: Tree, consumers: Table) -> Table:
+    """(node, kind, destination) to (number, kind, sharing, nodes, weight): see `at_places`."""
+    alike = query(
+        """with distinctly as (select distinct node, kind, destination from consumers),
+        readers as (
+            select kind, destination, count(*) as readers from distinctly group by kind, destination)
         select node, kind, case when readers > 1 then concat_ws(':', kind, destination) end as sharing,
             count(*) as weight
-        from (select distinct node, kind, destination from consumers)
-        join readers using (kind, destination) group by all""",
+        from distinctly join readers using (kind, destination) group by all""",
         consumers=consumers,
+    )
+    return at_places(tree, alike)
+
+
+def at_places(tree: Tree, alike: Table) -> Table:
+    """(node, kind, sharing, weight) to (number, kind, sharing, nodes, weight): what is alike is counted, not
+    repeated.
+
+    `number` is a place, and `nodes` of it read. `sharing` is null for destinations that only one node reads;
+    `weight` says how many of them. Any other is one destination with all its readers.
+    """
+    found = query(
+        "select number, kind, sharing, weight from alike join nodes using (node)",
+        alike=alike,
+        nodes=tree.nodes,
+    )
+    return _together(tree, found)
+
+
+def _together(tree: Tree, found: Table) -> Table:
+    """(number, kind, sharing, weight), a row a node, to a row a place."""
+    if not tree.meshed:
+        return query("select number, kind, sharing, 1::bigint as nodes, weight from found", found=found)
+    return query(
+        """select number, kind, sharing, count(*) as nodes,
+            case when sharing is null then sum(weight) else max(weight) end::bigint as weight
+        from found group by number, kind, sharing""",
+        found=found,
     )
 
 
@@ -46,7 +70,7 @@ def interests_by_role(tree: Tree, rules: Sequence[Rule]) -> Table:
     """A population from rules (role, sharing, count, kind): each node of `role` reads so many destinations.
 
     sharing 'own': destinations that nobody else reads; any other word names a group, whose destinations all
-    its readers share. Returns the form of `interests`. Raises `UsageError` that names a role that nobody has:
+    its readers share. Returns the form of `at_places`. Raises `UsageError` that names a role that nobody has:
     it would cost nothing, and look like a plan.
     """
     found = query("select distinct role from nodes order by role", nodes=tree.nodes)
@@ -60,13 +84,16 @@ def interests_by_role(tree: Tree, rules: Sequence[Rule]) -> Table:
     table = Table.from_pylist(
         [dict(zip(("role", "word", "count", "kind"), rule, strict=True)) for rule in rules]
     )
-    return query(
-        """select node, kind, case when word != 'own' then concat_ws(':', kind, word) end as sharing,
-            sum(count)::bigint as weight
-        from nodes join rules using (role) group by all""",
+    alike = query(
+        """with summed as (
+            select role, kind, case when word != 'own' then concat_ws(':', kind, word) end as sharing,
+                sum(count)::bigint as weight
+            from rules group by all)
+        select number, kind, sharing, weight from nodes join summed using (role)""",
         nodes=tree.nodes,
         rules=table,
     )
+    return _together(tree, alike)
 
 
 class _Numbers(NamedTuple):
@@ -100,8 +127,10 @@ class _Numbers(NamedTuple):
         return self.depth + self.ups
 
 
-def cost(tree: Tree, interests: Table, per_consumer: Table, sizes: Sizes | None = None) -> Table:
+def cost(tree: Tree, wanted: Table, per_consumer: Table, sizes: Sizes | None = None) -> Table:
     """What all consumers together cost under each scheme, when they come and when they have all gone.
+
+    `wanted` has the form of `at_places`.
 
     (scheme, added, closed, held, bytes_added, bytes_closed, crossed, root_knows): `held` = subscriptions on
     other nodes than the consumer's own while all are there. `crossed`: lines that data crosses if the root
@@ -111,13 +140,6 @@ def cost(tree: Tree, interests: Table, per_consumer: Table, sizes: Sizes | None 
     everywhere. `sizes`: mean size of this tree's advisories by kind and operation. Bytes are null where
     nobody has measured what an advisory takes.
     """
-    wanted = query(
-        """select number, kind, sharing, count(*) as nodes,
-            case when sharing is null then sum(weight) else max(weight) end::bigint as weight
-        from interests join nodes using (node) group by number, kind, sharing""",
-        interests=interests,
-        nodes=tree.nodes,
-    )
     by_kind = _by_kind(tree, wanted)
     lowest = max((numbers.lowest for numbers in by_kind.values()), default=0)
     destinations = sum(numbers.destinations for numbers in by_kind.values())

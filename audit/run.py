@@ -180,7 +180,7 @@ def _what_if(output: Output, tree: Tree, consumers: Table, request: Request) -> 
     if request.rules:
         wanted = population.interests_by_role(tree, request.rules)
     else:
-        wanted = population.interests(consumers)
+        wanted = population.interests(tree, consumers)
     own = [row for row in output.tables["volume_by_kind"] if row["kind"] in ("queue", "topic")]
     sizes = {(row["kind"], row["op"]): row["bytes"] / row["advisories"] for row in own if row["bytes"]}
     output.write("what_if", population.cost(tree, wanted, costs, sizes))

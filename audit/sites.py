@@ -6,12 +6,12 @@ Plain mistakes are refused here, with their line; `deployment` makes the tree, a
 """
 
 import csv
-from collections.abc import Callable, Collection, Iterable, Iterator
-from itertools import islice
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
+import numpy
 import pyarrow as arrow
 from pyarrow import Table, compute, parquet
 
@@ -27,7 +27,6 @@ Far = Callable[[str], Table]
 """Reads a table of another file system: of CSV its lines, as one column."""
 _SEPARATORS: Final = (",", ";", "\t")
 _MOST_NAMED: Final = 5
-_AT_ONCE: Final = 100_000
 
 
 def read(path: str, far: Far | None = None) -> Table:
@@ -38,7 +37,7 @@ def read(path: str, far: Far | None = None) -> Table:
         if path.rstrip("/").endswith(".parquet"):
             sites = _of_columns(path, far(path) if far and not is_local(path) else parquet.read_table(near))
         else:
-            lines = far(path).column(0).to_pylist() if far and not is_local(path) else _lines(Path(near))
+            lines = far(path).column(0) if far and not is_local(path) else _lines(Path(near))
             sites = _of_lines(path, lines)
     except (OSError, arrow.ArrowException) as error:
         raise UsageError(f"{path}: cannot be read as a table of sites: {error}") from None
@@ -46,35 +45,71 @@ def read(path: str, far: Far | None = None) -> Table:
     return sites
 
 
-def _lines(path: Path) -> Iterator[str]:
-    for file in sorted(path.glob("[!._]*")) if path.is_dir() else [path]:
-        with file.open(encoding="utf-8-sig", errors="replace") as lines:
-            yield from lines
+def _lines(path: Path) -> arrow.ChunkedArray:
+    files = sorted(path.glob("[!._]*")) if path.is_dir() else [path]
+    texts = (file.read_text(encoding="utf-8-sig", errors="replace") for file in files)
+    whole = (arrow.array([text], arrow.large_string()) for text in texts)
+    return arrow.chunked_array(
+        [compute.split_pattern(text, "\n").values for text in whole], arrow.large_string()
+    )
 
 
-def _of_lines(path: str, lines: Iterable[str]) -> Table:
-    sites, parts = _sites(path, lines), []
-    while some := list(islice(sites, _AT_ONCE)):
-        cells = zip(*some, strict=True)
-        parts.append(
-            Table.from_arrays(
-                [arrow.array(one, f.type) for one, f in zip(cells, SITES, strict=True)], schema=SITES
-            )
-        )
-    return arrow.concat_tables(parts) if parts else SITES.empty_table()
+def _of_lines(path: str, lines: arrow.ChunkedArray) -> Table:
+    told = Table.from_arrays([lines, arrow.array(numpy.arange(1, len(lines) + 1))], names=["text", "line"])
+    bare = compute.utf8_trim_whitespace(lines)
+    comment = compute.or_(compute.equal(bare, ""), compute.starts_with(bare, "#"))
+    told = told.filter(compute.invert(comment))
+    if not len(told):
+        raise UsageError(f"{path}: is empty: expected a table of sites with name, parent and role")
+    first = told.column("text")[0].as_py()
+    separator, written = heading(first)
+    columns = {column_name(name): place for place, name in enumerate(written, 1)}
+    refuse_columns(path, columns)
+    told = told.filter(compute.not_equal(told.column("text"), first))  # each file of a folder has a heading
+    found = query(
+        """with cut as (
+            select line, string_split(text, $separator) as cells from told where not contains(text, '"')
+            union all select line, cells from quoted)
+        select cells[$name] as name, cells[$parent] as parent, cells[$role] as role, cells[$mesh] as mesh,
+            line
+        from cut order by line""",
+        told=told,
+        quoted=_quoted(told, separator),
+        separator=separator,
+        **{name: columns.get(name, 0) for name in COLUMNS},
+    )
+    return _sites(found.column(name) for name in SITES.names)
+
+
+def _quoted(told: Table, separator: str) -> Table:
+    """(line, cells) of those lines that quote."""
+    few = told.filter(compute.match_substring(told.column("text"), '"'))
+    return arrow.table(
+        {
+            "line": few.column("line"),
+            "cells": arrow.array(
+                [next(csv.reader([text], delimiter=separator)) for text in few.column("text").to_pylist()],
+                arrow.list_(arrow.string()),
+            ),
+        }
+    )
 
 
 def _of_columns(path: str, table: Table) -> Table:
     named = {column_name(column): column for column in table.column_names}
     refuse_columns(path, named)
-    cells = []
-    for field in SITES:
-        if field.name not in named:
-            cells.append(arrow.nulls(len(table), field.type))
-            continue
-        text = compute.utf8_trim_whitespace(table.column(named[field.name]).cast(arrow.string()))
-        cells.append(compute.if_else(compute.equal(text, ""), None, text))
-    sites = Table.from_arrays(cells, schema=SITES)
+    return _sites(
+        table.column(named[field.name]) if field.name in named else arrow.nulls(len(table), field.type)
+        for field in SITES
+    )
+
+
+def _sites(columns: Iterable[arrow.ChunkedArray]) -> Table:
+    """The columns of `SITES` with spaces cut off; a row without a name is none."""
+    *texts, lines = columns
+    bare = [compute.utf8_trim_whitespace(text.cast(arrow.string())) for text in texts]
+    cells = [compute.if_else(compute.equal(text, ""), None, text) for text in bare]
+    sites = Table.from_arrays([*cells, lines], schema=SITES)
     return sites.filter(sites.column("name").is_valid())
 
 
@@ -120,25 +155,3 @@ def _refuse_orphans(path: str, sites: Table) -> None:
     raise UsageError(
         f"{path}: {'; '.join(told)}: no such name in the table: add its row, or correct the name"
     )
-
-
-def _sites(path: str, lines: Iterable[str]) -> Iterator[tuple[str | int | None, ...]]:
-    """The cells of each site, in the order of `SITES`."""
-    numbered = ((number, line.rstrip("\n")) for number, line in enumerate(lines, 1))
-    told = ((number, text) for number, text in numbered if text.strip() and not text.lstrip().startswith("#"))
-    first = next(told, None)
-    if first is None:
-        raise UsageError(f"{path}: is empty: expected a table of sites with name, parent and role")
-    separator, written = heading(first[1])
-    columns = {column_name(name): place for place, name in enumerate(written)}
-    refuse_columns(path, columns)
-    places = [columns.get(name, len(columns)) for name in COLUMNS]
-    empty = [""] * len(columns)
-    for number, text in told:
-        if text == first[1]:  # of the next file of a folder
-            continue
-        cells = next(csv.reader([text], delimiter=separator)) if '"' in text else text.split(separator)
-        cells = [*(cells + empty)[: len(columns)], ""]
-        row = [cells[place].strip() or None for place in places]
-        if row[0]:
-            yield *row, number

@@ -80,7 +80,7 @@ def test_what_if_says_what_each_consumer_of_the_mesh_did_cost(intake: Intake, tr
     fresh = "event = 'advisory' and kind != 'domain' and cause != 'resync' and op = 'add'"
     told = intake.events.where(fresh).select("node", "peer", "kind", "destination").distinct().count()
     consumers = intake.events.where("event = 'consumer'").select("node", "kind", "destination")
-    wanted = population.interests(consumers.toArrow())
+    wanted = population.interests(tree, consumers.toArrow())
     costs = whatif.per_consumer(tree, (1,))
     found = {row.scheme: row.added for row in rows(population.cost(tree, wanted, costs))}
     assert found["tree"] == told == 16

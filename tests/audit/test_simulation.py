@@ -66,7 +66,7 @@ def test_what_if_is_what_the_simulated_nodes_told_each_other(
 
     told = events.where("event = 'advisory' and kind != 'domain'").groupBy("op").count().collect()
     consumers = events.where("event = 'consumer'").select("node", "kind", "destination")
-    wanted = population.interests(consumers.toArrow())
+    wanted = population.interests(tree, consumers.toArrow())
     found = {row.scheme: row for row in rows(population.cost(tree, wanted, whatif.per_consumer(tree)))}
     assert {row.op: row["count"] for row in told} == {
         "add": found["tree"].added,

@@ -192,7 +192,7 @@ def leaf_nodes_by_hand(readers: list[str]) -> int:
 
 def test_a_population_costs_what_one_counts_line_by_line(tree: Tree, per_consumer: Table) -> None:
     read = [(reader, "queue", name) for name, readers in READERS.items() for reader in readers]
-    wanted = population.interests(table(("node", "kind", "destination"), read))
+    wanted = population.interests(tree, table(("node", "kind", "destination"), read))
     found = {row.scheme: row for row in rows(population.cost(tree, wanted, per_consumer, SIZES))}
     assert found["tree"].added == found["tree"].closed == sum(map(tree_by_hand, READERS.values()))
     assert found["tree"].bytes_added == found["tree"].added * 50.0
@@ -231,7 +231,7 @@ def test_topics_alone_are_told_down_where_the_operator_says_so(
 
     def found(*kinds: str) -> dict[str, Any]:
         read = [(reader, kind, kind) for kind in kinds for reader in readers]
-        wanted = population.interests(table(("node", "kind", "destination"), read))
+        wanted = population.interests(tree, table(("node", "kind", "destination"), read))
         sizes = {("queue", "add"): 10.0, ("topic", "add"): 1000.0, ("topic", "remove"): 7.0}
         return {row.scheme: row for row in rows(population.cost(tree, wanted, per_consumer, sizes))}
 
@@ -273,7 +273,7 @@ def test_rules_by_role_are_the_same_as_naming_everybody(tree: Tree, per_consumer
     leaves = [name for name, _, role, *_ in IRREGULAR if role == "leaf"]
     named = [(leaf, "queue", f"{leaf}-{number}") for leaf in leaves for number in range(3)]
     named += [(leaf, "topic", f"offers-{number}") for leaf in leaves for number in range(2)]
-    explicit = population.interests(table(("node", "kind", "destination"), named))
+    explicit = population.interests(tree, table(("node", "kind", "destination"), named))
     ruled = population.interests_by_role(tree, [("leaf", "own", 3, "queue"), ("leaf", "offers", 2, "topic")])
     first, second = (rows(population.cost(tree, one, per_consumer)) for one in (explicit, ruled))
     assert first == second
