@@ -85,8 +85,9 @@ def _connector(element: Element, broker: str) -> Draft:
         draft.note(
             given["duplex"].mark.line if "duplex" in given else line, "a link carries both ways, always"
         )
-    if "userName" in text:
-        draft.note(given["userName"].mark.line, "not needed: userName: a node proves its name with a secret")
+    for name in ("userName", "password"):
+        if name in text:
+            draft.note(given[name].mark.line, f"not needed: {name}: a node proves its name with a secret")
     for name, one in given.items():
         if name in _NEEDLESS:
             draft.note(one.mark.line, f"not needed: {name}: {_NEEDLESS[name]}")

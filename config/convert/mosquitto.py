@@ -47,6 +47,7 @@ def read(text: str) -> list[Draft]:
     for draft in drafts:
         _lead_here(draft, [each for each in listeners if each.port] or listeners)
         draft.ways = [_with_tls(way) if draft.encrypted else way for way in draft.ways]
+        _leave_out_halves(draft)
         draft.stays(others)
     return drafts
 
@@ -93,6 +94,19 @@ def _takes(draft: Draft, line: int, option: str, value: str) -> bool:
     else:
         return False
     return True
+
+
+def _leave_out_halves(draft: Draft) -> None:
+    """Options that Mosquitto itself makes nothing of alone, and a user that has no password."""
+    for one, other in (("certificate", "key"), ("key", "certificate")):
+        if one in draft.tls and other not in draft.tls:
+            draft.note(0, f"left out: the {one} of the bridge: it has no {other} beside it")
+            del draft.tls[one]
+    if draft.tls and not draft.encrypted:
+        draft.note(0, "left out: bridge_insecure: nothing encrypts this bridge")
+        draft.tls.clear()
+    if "user" in draft.broker and "secret_env" not in draft.broker:
+        draft.password_here(0)
 
 
 def _with_tls(way: str) -> str:
