@@ -28,6 +28,7 @@
 | `permit_rules` | children and their permits that cannot be |
 | `site_broker_rules` | combinations in the section of the site's broker that cannot be |
 | `reference` | the commented reference files: every setting with its default, meaning and unit |
+| `records` | frozen records whose methods are not generated, so that a node starts sooner |
 | `rules` | combinations that cannot be, each value being right by itself |
 | `schema` | the published schemas of a site's file, generated from the model |
 | `schemes` | one table of protocols: the schemes of addresses, over what links ride |

@@ -1,14 +1,14 @@
 """What rules find: a combination that cannot be, each value being right by itself."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from config.fields import Path, Spelling
+from config.records import record
 from config.tls import ClientTls
 from config.uris import Address
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Contradiction:
     """`path` is what to change; `related` are the other settings that the rule looked at."""
 

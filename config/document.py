@@ -3,10 +3,10 @@
 XML and YAML are both brought into this form, and `config.build` makes the model of it.
 """
 
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from config.errors import ConfigurationError, Problem
+from config.records import record
 
 MAX_BYTES: Final = 2**20
 MAX_DEPTH: Final = 12
@@ -24,7 +24,7 @@ class Mark(NamedTuple):
     column: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ScalarNode:
     """`tag`: text, integer, number, boolean, null, or untyped."""
 
@@ -33,14 +33,14 @@ class ScalarNode:
     mark: Mark
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ListNode:
     items: tuple["Node", ...]
     mark: Mark
     strays: tuple["Stray", ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Entry:
     """One key and its value; `misplaced` says how the key would be right where the file has it wrong."""
 
@@ -50,7 +50,7 @@ class Entry:
     misplaced: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SectionNode:
     entries: tuple[Entry, ...]
     mark: Mark

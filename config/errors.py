@@ -5,15 +5,15 @@ ConfigurationError (a sapwood.protocol.errors.SapwoodError)
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
 
+from config.records import record
 from sapwood.protocol.errors import SapwoodError
 
 LISTED: Final = 100
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Problem:
     """One mistake. `line` and `column` count from 1; in a table `column` is the column's name."""
 

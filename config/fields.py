@@ -5,18 +5,19 @@ Law: the model's classes are the only list of settings. Readers, writer, schemas
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, field, fields
 from functools import cache
 from typing import Any, Final, Protocol, TypeVar, dataclass_transform
 
 from config.kinds import Kind
+from config.records import record
 
 Section = TypeVar("Section")
 Path = tuple[str | int, ...]
 """Where a setting stands in the model: names, and positions in lists."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Scalar:
     """One value. `aside`: it excludes another setting, so the reference file only describes it.
 
@@ -33,7 +34,7 @@ class Scalar:
     alone: bool
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Part:
     """A section inside a section; it exists always, with its defaults."""
 
@@ -43,7 +44,7 @@ class Part:
     default: Any
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Values:
     """A list of values. In XML an element `name` holds one element `item` for each."""
 
@@ -54,7 +55,7 @@ class Values:
     example: tuple[Any, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Parts:
     """A list of sections, at most `maximum` of them if that is set.
 
@@ -125,13 +126,13 @@ def _declare(make: _Make, default: Any) -> Any:
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(value, part, values, parts))
 def section(cls: type[Section]) -> type[Section]:
     """Make a class a section of the model: frozen, slotted, arguments by keyword only."""
-    return dataclass(frozen=True, slots=True, kw_only=True)(cls)
+    return record(cls, kw_only=True)
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(value, part, values, parts))
 def portion(cls: type[Section]) -> type[Section]:
     """Make a class some of the settings of a section: a section with several such bases has them all."""
-    return dataclass(frozen=True, kw_only=True)(cls)
+    return record(cls, slots=False, kw_only=True)
 
 
 def settings(cls: type[Any]) -> tuple[Setting, ...]:

@@ -9,11 +9,13 @@ Wrinkle: durations are exact to one millisecond, so that what is written is what
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from decimal import Decimal
 from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, Final, Generic, TypeVar
+
+from config.records import record
 
 Value = TypeVar("Value")
 Facet = tuple[str, str]
@@ -87,7 +89,7 @@ class Kind(ABC, Generic[Value]):
         return Fault(f"expected {self.expected}, found {shown(text)}")
 
 
-@dataclass(frozen=True)
+@record
 class Text(Kind[str]):
     """Text that matches `pattern` as a whole, and `never` not. `hints` maps a wrong text or beginning to
     advice.
@@ -121,7 +123,7 @@ class Text(Kind[str]):
         return schema | {"not": {"enum": list(self.refused)}} if self.refused else schema
 
 
-@dataclass(frozen=True)
+@record
 class FilePath(Kind[Path]):
     """A file or folder. A relative one begins at the folder of the configuration file."""
 
@@ -144,7 +146,7 @@ class FilePath(Kind[Path]):
         return {"type": "string", "minLength": 1, "maxLength": 4096, "pattern": allowed}
 
 
-@dataclass(frozen=True)
+@record
 class Boolean(Kind[bool]):
     """`true` or `false`."""
 
@@ -169,7 +171,7 @@ class Boolean(Kind[bool]):
         return {"type": "boolean"}
 
 
-@dataclass(frozen=True)
+@record
 class Choice(Kind[str]):
     """One of a few words."""
 
@@ -196,7 +198,7 @@ class Choice(Kind[str]):
         return {"enum": list(self.words)}
 
 
-@dataclass(frozen=True)
+@record
 class Whole(Kind[int]):
     """A whole number within bounds, both allowed."""
 
@@ -230,7 +232,7 @@ class Whole(Kind[int]):
         return {"type": "integer", "minimum": self.minimum, "maximum": self.maximum}
 
 
-@dataclass(frozen=True)
+@record
 class Share(Kind[float]):
     """A part of all, from 0 to 1, written as a decimal with up to three places."""
 
@@ -271,7 +273,7 @@ _SECONDS: Final = r"[0-9]{1,12}(\.[0-9]{1,3})?"
 _DAY: Final = 86_400
 
 
-@dataclass(frozen=True)
+@record
 class Duration(Kind[float]):
     """A time in seconds, written `10s`, `500ms`, `2h30m`, `7d` or as a bare number of seconds."""
 
@@ -336,7 +338,7 @@ _SIZE_UNITS: Final = {
 _SIZE: Final = "[0-9]{1,16}([KMGT]i?B|B)?"
 
 
-@dataclass(frozen=True)
+@record
 class Size(Kind[int]):
     """A number of bytes, written `64KiB`, `10MB` or bare."""
 

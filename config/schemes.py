@@ -9,15 +9,16 @@ Law: with TLS a scheme is the one without and an `s`.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
+
+from config.records import record
 
 LINK_PATH: Final = "/link"
 LOOKED_UP: Final = "srv"
 """The scheme of a parent that DNS tells; it has no port."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Protocol:
     """A row. `title`: for people. `port`, `tls_port`: where its servers usually are; no `tls_port`, no TLS.
 

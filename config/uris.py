@@ -6,11 +6,11 @@ otherwise; MQTT and AMQP links go to their protocol's own port.
 
 import ipaddress
 import re
-from dataclasses import dataclass
 from typing import Final
 from urllib.parse import unquote
 
 from config.kinds import Fault, Text, compiled, shown
+from config.records import record
 from config.schemes import (
     BROKERED,
     CARRIERS,
@@ -120,7 +120,7 @@ UPDATE_SERVER: Final = DnsServer(
 HOST: Final = Text("a host name or an IP address", r"[A-Za-z0-9._\-]{1,253}|[0-9A-Fa-f:.]{2,45}")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Address:
     """A URI taken apart. `port` is 0 where DNS tells it; `path` is empty unless the carrier has one."""
 
