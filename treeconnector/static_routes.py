@@ -151,6 +151,13 @@ class StaticRoutes:
             return False
         return route.to in self._kept.get(route.kind, {}).get(route.destination, ())
 
+    def copy(self) -> "StaticRoutes":
+        """The same routes, to try on them whether others can stand beside them."""
+        made = StaticRoutes()
+        for route in self:
+            made.add(route)
+        return made
+
     def uses(self, gateway: str) -> bool:
         """Does a route go through this neighbour?"""
         return any(route.gateway == gateway for route in self)

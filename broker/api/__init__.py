@@ -16,6 +16,7 @@ in bytes.
 | `channels` | the channels that go through a node, begin or end at it |
 | `advisories` | what was heard of consumers and links lately |
 | `permits`, `invitations` | what children may do, and who may become one |
+| `definitions` | all that a node has when nothing waits, as one file |
 | `stateless` | applications without a session: publish, receive, acknowledge |
 | `trail` | who changed what by these operations |
 | `trace`, `follow`, `live` | what happened to messages, and what happens now |
@@ -26,6 +27,7 @@ in bytes.
 | `table` | all operations; the catalogue that the command line is made of (`python -m broker.api`) |
 | `asking` | carries an operation out, here or at another node |
 | `context` | a running node as operations see it |
+| `definition_file`, `importing` | the form of a file of definitions; looks at one, then makes what it says |
 | `following` | who follows messages, and what is kept for them |
 | `pages` | long lists, a page at a time |
 | `errors` | what another node answers, as an operator is told it |

@@ -15,6 +15,7 @@ from broker.api import (
     cells,
     channels,
     dead_letters,
+    definitions,
     deliveries,
     follow,
     invitations,
@@ -60,7 +61,7 @@ NOUNS: Final = (
         cells,
         links,
     ),
-    *(channels, deliveries, addresses, invitations, permits, trail, trace, follow, stateless),
+    *(channels, deliveries, addresses, invitations, permits, definitions, trail, trace, follow, stateless),
 )
 OPERATIONS: Final[tuple[Operation, ...]] = tuple(each for noun in NOUNS for each in declared(noun))
 

@@ -40,6 +40,7 @@ configuration.
 | `program` | the program `sapwood`: a node is run without the machinery of the command line |
 | `queues` | `sapwood queues`: what waits at a node, or in one queue |
 | `recover` | `sapwood node recover`, and the look at a store that `node check` takes |
+| `definition_commands`, `definitions` | definitions of a node to a file and from one |
 | `route_commands` | the names, options and help of the commands that change routes, here and elsewhere |
 | `routes` | `sapwood route add|remove`: how messages go from now on |
 | `run` | `sapwood node run`: load the file, set the log up, run the node until it is told to stop |

@@ -9,6 +9,7 @@ from broker.cli import (
     account_commands,
     administer,
     context_commands,
+    definition_commands,
     enrol_commands,
     idl_commands,
     message_commands,
@@ -50,6 +51,7 @@ operator_commands.add_to(app)
 context_commands.add_to(app)
 administer.add_to(app)
 route_commands.add_to(app)
+definition_commands.add_to(app)
 enrol_commands.add_to(app)
 plain.add_to(app)
 message_commands.add_to(app)

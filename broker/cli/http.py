@@ -18,6 +18,8 @@ from config.schemes import DIRECT
 PORT: Final = DIRECT.port
 TIMEOUT: Final = 30.0
 SILENCE: Final = 30.0
+_LONGEST: Final = 256 * 1024
+"""Bytes of an error's text: one may list all that is wrong with a file."""
 DOCUMENTATION: Final = '</docs>; rel="help"'
 """Every request of ours says where the protocol is described."""
 MAX_ANSWER: Final = 64 * 1024 * 1024
@@ -121,7 +123,7 @@ def _opener(base: str, tls: Tls) -> OpenerDirector:
 
 def _refused(error: HTTPError, base: str, path: str) -> CommandError:
     """What the node said, in its own words where it gave any."""
-    text = error.read(4096).decode("utf-8", "replace").strip()
+    text = error.read(_LONGEST).decode("utf-8", "replace").strip()
     found: object = None
     try:
         found = json.loads(text)

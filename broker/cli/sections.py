@@ -21,7 +21,7 @@ SECTIONS: Final = {
         "trace",
         "trail",
     ),
-    "Change it": ("queue", "session", "dead", "route", "permits"),
+    "Change it": ("queue", "session", "dead", "route", "permits", "definitions"),
     "Who is there, and which way it goes": (
         "tree",
         "ping",

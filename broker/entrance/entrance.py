@@ -279,6 +279,10 @@ class Entrance(Policy):
         name, slash, _ = token.partition("/")
         return f"account {name}" if slash and name in self._policy.accounts else ""
 
+    def rights_of(self, account: str) -> Rights | None:
+        """Of an account that the site's file names; None where it names none so."""
+        return self._of_account(account) if account in self._policy.accounts else None
+
     def _of_account(self, name: str) -> Rights:
         rights = self._accounts.get(name)
         if rights is None:

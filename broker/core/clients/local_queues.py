@@ -81,11 +81,14 @@ class LocalQueues:
 
     def _check_room(self, name: str, maker: str) -> None:
         """Raises `BadRequest` if it would be one more queue than a node has, or than its part of them."""
-        if self.has(name):
-            return
-        if maker and self._made_by[maker] >= MOST_QUEUES_OF_ONE:
+        if not self.has(name):
+            self.check_room(1, maker)
+
+    def check_room(self, more: int, maker: str = "") -> None:
+        """The same of so many new ones."""
+        if maker and self._made_by[maker] + more > MOST_QUEUES_OF_ONE:
             most, whose = MOST_QUEUES_OF_ONE, f"made by sessions called {maker[:40]}…"
-        elif len(self._made) >= MOST_QUEUES:
+        elif len(self._made) + more > MOST_QUEUES:
             most, whose = MOST_QUEUES, "made by applications"
         else:
             return

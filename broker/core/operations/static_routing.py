@@ -4,7 +4,7 @@ Law: they are one row on disk, which an older version leaves alone. Whenever one
 that it leads over does, what waits is looked at again.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import msgspec
@@ -49,15 +49,27 @@ class StaticRouting(Policy):
 
     def add(self, kind: str, destination: str, to: str) -> StaticRoute:
         """Set a route; it is on disk with the next commit."""
+        route = self.read(kind, destination, to)
+        self.add_all((route,))
+        return route
+
+    def add_all(self, routes: Iterable[StaticRoute]) -> None:
+        """Set routes that `read` has made. What waits is looked at again once, for all of them."""
+        for route in routes:
+            try:
+                self._routes.add(route)
+            except RouteError as error:
+                raise SwitchError(str(error)) from None
+            if FORMS[route.kind].to == "queue":
+                self._make_dumpster(route.to)
+        self._changed()
+
+    def read(self, kind: str, destination: str, to: str) -> StaticRoute:
+        """A route from its words, if it could be one of this node; whether it can stand beside those that
+        there are is another matter.
+        """
         route = self._read(kind, destination, to)
         self._check(route)
-        try:
-            self._routes.add(route)
-        except RouteError as error:
-            raise SwitchError(str(error)) from None
-        if FORMS[route.kind].to == "queue":
-            self._make_dumpster(route.to)
-        self._changed()
         return route
 
     def remove(self, kind: str, destination: str, to: str) -> StaticRoute:

@@ -15,7 +15,7 @@ Law: what waits here of one child is bounded (`CoreSettings.child_waiting`). Fir
 it has; who does not is not read any more: the link ends. A child without permits is trusted, as before.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -130,8 +130,13 @@ class ChildPermits(Policy):
             Rules(grant)
         except PatternError as error:
             raise BadRequest(str(error)) from None
-        self._set[grant.child] = grant
-        self._context.custody.transaction.put(MetaRow(_SET + grant.child, msgspec.msgpack.encode(grant)))
+        self.set_all((grant,))
+
+    def set_all(self, grants: Iterable[Grant]) -> None:
+        """The same for children whose grants are known to be right; routes are looked at once, for all."""
+        for grant in grants:
+            self._set[grant.child] = grant
+            self._context.custody.transaction.put(MetaRow(_SET + grant.child, msgspec.msgpack.encode(grant)))
         self._refresh()
 
     def unset(self, child: str) -> None:

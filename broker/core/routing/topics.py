@@ -91,16 +91,16 @@ class Topics:
         """The session's durable subscription of that name."""
         return self.subscriptions.get(subscription_id(session, name, "")) if name else None
 
-    def check_room(self, session: str) -> None:
-        """Before it gets one more durable subscription. Raises `BadRequest`.
+    def check_room(self, session: str, more: int = 1) -> None:
+        """Before it gets so many more durable subscriptions. Raises `BadRequest`.
 
         They outlive their sessions, so they are counted for all of an account, whose sessions' names begin
         alike, and for all that there are.
         """
         space = space_of(session)
-        if space and self._durable[space] >= MOST_DURABLE_OF_ONE:
+        if space and self._durable[space] + more > MOST_DURABLE_OF_ONE:
             most, whose = MOST_DURABLE_OF_ONE, f"sessions called {space[:40]}… have"
-        elif self._durable[_ALL] >= MOST_DURABLE:
+        elif self._durable[_ALL] + more > MOST_DURABLE:
             most, whose = MOST_DURABLE, "this node has"
         else:
             return
