@@ -150,7 +150,7 @@ async def _parts(queue: Queue, masks: dict[bytes, int]) -> AsyncIterator[list[tu
 def _sized(
     entries: Iterable[QueueEntry | None], masks: dict[bytes, int]
 ) -> Iterator[list[tuple[QueueEntry, int]]]:
-    """Parts that one commit takes well; the last may have none."""
+    """Parts that one commit takes well. None is empty: for each of them a commit is waited for."""
     part: list[tuple[QueueEntry, int]] = []
     size = 0
     for entry in entries:
@@ -161,7 +161,8 @@ def _sized(
         if len(part) >= PART or size >= MOST_BYTES:
             yield part
             part, size = [], 0
-    yield part
+    if part:
+        yield part
 
 
 def _mask(entry: QueueEntry, masks: dict[bytes, int]) -> int:

@@ -131,6 +131,25 @@ async def test_one_commit_has_so_many_bytes_and_no_more(
     assert max(parts) == 2
 
 
+async def test_no_commit_is_waited_for_with_nothing_in_it(
+    api: Any, client: Client, running: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await client.create("a")
+    await client.create("b")
+    await client.send("queue:a", b"0")
+    parts: list[int] = []
+    move = running.core.moving.move
+
+    def counted(chosen: Any, to: Any) -> Any:
+        parts.append(len(chosen))
+        return move(chosen, to)
+
+    monkeypatch.setattr(running.core, "moving", type("Counted", (), {"move": staticmethod(counted)}))
+    assert (await api("POST /api/queues/a/move", json={"all": True, "to": "b"}))["moved"] == 1
+    assert (await api("POST /api/queues/a/move", json={"all": True, "to": "b"}))["moved"] == 0
+    assert parts == [1]
+
+
 async def test_the_trace_says_what_a_moved_message_is_called_now(api: Any, client: Client) -> None:
     await client.create("a")
     await client.create("b")
