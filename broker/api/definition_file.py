@@ -43,7 +43,7 @@ class RouteDefinition(Answer):
 
 
 class PermitDefinition(Answer):
-    """What a child may do. `set`: by an operator; else the site's file says it, and it is compared."""
+    """Rules for a child. `set`: by an operator; else the site's file says it, and it is compared."""
 
     child: str
     set: bool = True
@@ -69,7 +69,7 @@ class Definitions(Answer):
 
 
 class DefinitionsFile(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """What `GET /api/definitions` answers, whole or in part. Items are looked at one by one, so that all that
+    """An answer of `GET /api/definitions`, whole or in part. Items are looked at one by one, so that all that
     is wrong is said at once.
     """
 
@@ -97,6 +97,6 @@ class DefinitionsTaken(Answer):
 
 
 def own_grant(node: RunningNode, child: str) -> Grant | None:
-    """What this node itself lets a child do; None: everything."""
+    """The grant of this node itself, without those of nodes above; None: the child may do everything."""
     first = node.core.permits.permit_of(child).grants[:1]
     return first[0] if first and first[0].by == node.name else None

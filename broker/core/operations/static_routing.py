@@ -54,7 +54,7 @@ class StaticRouting(Policy):
         return route
 
     def add_all(self, routes: Iterable[StaticRoute]) -> None:
-        """Set routes that `read` has made. What waits is looked at again once, for all of them."""
+        """Set routes that `read` has made. Waiting messages are looked at again once, for all of them."""
         for route in routes:
             try:
                 self._routes.add(route)

@@ -133,7 +133,7 @@ class ChildPermits(Policy):
         self.set_all((grant,))
 
     def set_all(self, grants: Iterable[Grant]) -> None:
-        """The same for children whose grants are known to be right; routes are looked at once, for all."""
+        """The same for several, whose grants are known to be right; routes are looked at once, for all."""
         for grant in grants:
             self._set[grant.child] = grant
             self._context.custody.transaction.put(MetaRow(_SET + grant.child, msgspec.msgpack.encode(grant)))
