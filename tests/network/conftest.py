@@ -1,5 +1,6 @@
 """Makes `harness` importable for the numbered tests, marks them, and gives each a network of its own."""
 
+import os
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
@@ -18,8 +19,9 @@ from rabbitmq_server import RabbitServer
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = str(Path(__file__).parent) + os.sep
     for item in items:
-        if Path(item.fspath).is_relative_to(Path(__file__).parent):
+        if str(item.path).startswith(here):
             item.add_marker(pytest.mark.network)
 
 
