@@ -9,8 +9,6 @@ import logging
 import os
 import shutil
 import socket
-import stat
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -18,26 +16,16 @@ from pathlib import Path
 from typing import Final
 
 from bridges.site_brokers.base import SiteBrokerError, SiteBrokerRefused
+from broker.cli.check_credentials import check_certificate, check_secrets, check_tls
 from broker.cli.check_neighbours import CONNECT_TIMEOUT, check_mesh, check_parent
 from broker.cli.errors import FAILED, WELL, WRONG_USE
 from broker.cli.finding import SiteFinding
 from broker.cli.output import patience, print_json, print_lines, print_table, table
-from broker.cli.status import duration, size
+from broker.cli.status import size
 from broker.grants import Grants
 from broker.naming import named
 from broker.site.bridges import make_bridge
-from config.credentials import (
-    account_passwords,
-    children_secrets,
-    connector_password,
-    connector_secret,
-    link_broker_secrets,
-    mesh_secret,
-    registration_key,
-    session_secret,
-    site_broker_secret,
-    token,
-)
+from config.credentials import token
 from config.errors import ConfigurationError
 from config.load import load
 from config.model import LinkBroker, Site
@@ -201,58 +189,6 @@ def _running_node(site: Site) -> str:
     return str(answer.get("name", "")) if isinstance(answer, dict) else ""
 
 
-def check_tls(site: Site) -> Iterator[SiteFinding]:
-    """Certificates, keys and authorities: can be read, belong together."""
-    from bridges.tls import TlsSettings, client_context, server_context
-
-    listener = site.listener.tls
-    if listener.certificate:
-        yield _tls(
-            "TLS of the port", lambda: server_context(listener.certificate, listener.key, listener.client_ca)
-        )
-    ends = [("TLS to the parent", connector.tls) for connector in site.tree_connectors]
-    ends += [("TLS to the mesh", site.mesh.tls)]
-    ends += [(f"TLS to {broker.uri}", broker.tls) for broker in site.listener.link_brokers]
-    for subject, tls in (*ends, ("TLS to the site broker", site.site_broker.tls)):
-        if tls.ca or tls.certificate:
-            settings = TlsSettings(tls.ca, tls.certificate, tls.key, tls.verify_hostname)
-            yield _tls(subject, lambda settings=settings: client_context(settings))  # type: ignore[misc]
-
-
-def _tls(subject: str, make: Callable[[], object]) -> SiteFinding:
-    try:
-        make()
-    except SapwoodError as error:
-        return SiteFinding(subject, "failed", str(error))
-    return SiteFinding(subject, "ok", "certificates and keys can be read and belong together")
-
-
-def check_secrets(site: Site) -> Iterator[SiteFinding]:
-    """Every secret that the file names: there, and for the node's eyes only."""
-    readers: list[tuple[str, Callable[[Site], object]]] = [
-        ("secret for the parent", connector_secret),
-        ("secret of the mesh", mesh_secret),
-        ("password at the parent's broker", connector_password),
-        ("password of the site broker", site_broker_secret),
-        ("passwords at link brokers", link_broker_secrets),
-        ("key of the registration", registration_key),
-        ("token", token),
-        ("session secret", session_secret),
-        ("passwords of accounts", account_passwords),
-        ("secrets of children", children_secrets),
-    ]
-    for subject, read in readers:
-        try:
-            found = read(site)
-        except SapwoodError as error:
-            yield SiteFinding(subject, "failed", str(error))
-            continue
-        if found:
-            yield SiteFinding(subject, "ok", f"{len(found)} found" if isinstance(found, dict) else "found")
-    for path in _secret_files(site):
-        yield from _permissions(path)
-
-
 def check_permits(site: Site) -> Iterator[SiteFinding]:
     """Whether children may do everything."""
     for warning in Grants(site).warnings:
@@ -282,59 +218,6 @@ def check_applications(site: Site) -> Iterator[SiteFinding]:
     ways += ["client certificates"] * policy.certificates
     near = "" if policy.knows_words else "this machine's own; "
     yield SiteFinding("applications", "ok", f"{policy.mode}: {near}{', '.join(ways) or 'nobody else'}")
-
-
-def check_certificate(site: Site) -> Iterator[SiteFinding]:
-    """What joining by invitation needs: its library, and a certificate whose end is known."""
-    connector = site.connector
-    renewed = connector.tls.certificate if connector and connector.renew else None
-    if renewed is None and site.enrolment.authority is None:
-        return
-    try:
-        from bridges.certificates import CertificateError, facts
-    except ModuleNotFoundError as error:
-        text = f"the Python package {error.name!r} is missing: pip install 'sapwood-node[join]'"
-        yield SiteFinding("certificates", "failed", text)
-        return
-    if renewed is not None:
-        try:
-            left = facts(renewed.read_bytes()).ends - time.time()
-        except (OSError, CertificateError) as error:
-            yield SiteFinding("own certificate", "failed", f"{renewed}: {error}")
-            return
-        if left > 0:
-            yield SiteFinding("own certificate", "ok", f"good for {duration(left)}; the node renews it")
-        else:
-            text = (
-                f"ended {duration(-left)} ago: the node asks for a new one, which its parent's grace allows"
-            )
-            yield SiteFinding("own certificate", "warning", text)
-
-
-def _secret_files(site: Site) -> Iterator[Path]:
-    named = [site.site_broker.secret_file]
-    named += [connector.secret_file for connector in site.tree_connectors]
-    named += [connector.password_file for connector in site.tree_connectors]
-    named += [broker.secret_file for broker in site.listener.link_brokers]
-    named += [child.secret_file for child in site.children]
-    named += [site.registration.key_file, site.mesh.secret_file, site.mesh.tls.key]
-    named += [site.http.token_file, site.http.session_secret_file, site.children_secrets]
-    named += [site.account_passwords, *(account.password_file for account in site.accounts)]
-    named += [site.listener.tls.key, site.site_broker.tls.key, *(one.tls.key for one in site.tree_connectors)]
-    named += [broker.tls.key for broker in site.listener.link_brokers]
-    authority = site.enrolment.authority
-    named += [authority / "authority.key"] if authority else []
-    yield from sorted({path for path in named if path})
-
-
-def _permissions(path: Path) -> Iterator[SiteFinding]:
-    try:
-        mode = path.stat().st_mode
-    except OSError:
-        return  # said already by whoever reads it
-    if mode & (stat.S_IRWXG | stat.S_IRWXO):
-        text = f"{path} is open to others (mode {stat.S_IMODE(mode):04o}): chmod 600 it"
-        yield SiteFinding("permissions", "warning", text)
 
 
 def check_link_brokers(site: Site) -> Iterator[SiteFinding]:

@@ -277,8 +277,7 @@ class LogicalAddresses(Policy):
                 self._keep(neighbour, found)
         else:
             known = self.cache.named(found.name, now)
-            text = incarnation_text(found.incarnation)
-            wanted = found.name in self.questions or text in self.questions
+            wanted = any(key in self.questions for key in (found.name, incarnation_text(found.incarnation)))
             if wanted if known is None else not known.is_kept:
                 self._lend(neighbour, found)
 
@@ -318,8 +317,7 @@ class LogicalAddresses(Policy):
             ended = self.cache.put(found, neighbour.name, context.clock.now, expires)
         except ClaimedTwice:
             self.counters["not_believed"] += 1
-            if neighbour.link is not None:
-                neighbour.link.say.invalidate([found.incarnation])
+            self._invalidate(neighbour, found.incarnation)
             return None
         entry = self.cache.named(found.name, context.clock.now)
         assert entry is not None
