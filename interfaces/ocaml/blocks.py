@@ -9,7 +9,7 @@ from interfaces.ocaml.samples import sample
 from interfaces.ocaml.text import comment, listed, literal, structure
 from interfaces.ocaml.types import OcamlLibrary, TypeWords, has_value
 from interfaces.python.blocks import Block, Call
-from interfaces.python.types import may_be_none, needs_channel, types_of
+from interfaces.python.types import may_be_none
 from interfaces.scope import Found, plain
 
 
@@ -78,9 +78,7 @@ def _outputs(words: TypeWords, fields: Sequence[Field]) -> Iterator[str]:
 def _raised(call: Call) -> Iterator[tuple[Found, Error]]:
     for path in call.function.raises:
         found = call.block.scope.find(path)
-        if found is None or not isinstance(found.definition, Error):
-            continue
-        if not needs_channel(types_of(found.definition), found.scope):
+        if found is not None and isinstance(found.definition, Error):
             yield found, found.definition
 
 

@@ -8,7 +8,14 @@ from interfaces.ocaml.text import listed
 from interfaces.ocaml.types import OcamlLibrary
 from interfaces.scope import Found, Key, Scope
 
-_VALUES: Final = {"int64": "1L", "double": "1.5", "string": '"text"', "boolean": "true", "unit": "()"}
+_VALUES: Final = {
+    "int64": "1L",
+    "double": "1.5",
+    "string": '"text"',
+    "boolean": "true",
+    "unit": "()",
+    "channel": "Sapwood.Channel.sample",
+}
 
 
 class _HoldsItself(Exception):

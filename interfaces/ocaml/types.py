@@ -13,7 +13,16 @@ from interfaces.ocaml.text import comment, listed, literal, structure
 from interfaces.python.types import may_be_none, types_of
 from interfaces.scope import Found, Key, Scope, plain
 
-_BASIC: Final = {"int64": "int64", "string": "string", "double": "float", "boolean": "bool", "unit": "unit"}
+_BASIC: Final = {
+    "int64": "int64",
+    "string": "string",
+    "double": "float",
+    "boolean": "bool",
+    "unit": "unit",
+    "channel": "Sapwood.Channel.t",
+}
+_MODULES: Final = {"channel": "Sapwood.Channel"}
+"""Types that write and read themselves."""
 
 
 @dataclass(eq=False)
@@ -86,7 +95,10 @@ class TypeWords:
     def _function(self, type_: Type, house: str, name: str) -> str:
         if isinstance(type_, Path):
             found = self.scope.find(type_)
-            return self._member(found, name) if found is not None else f"Sapwood.{house}.{type_}"
+            if found is not None:
+                return self._member(found, name)
+            own = _MODULES.get(str(type_))
+            return f"{own}.{name}" if own else f"Sapwood.{house}.{type_}"
         inner = [self._function(each, house, name) for each in type_.arguments]
         if type_.name == "dict":
             key, _ = plain(type_.arguments[0], self.scope)

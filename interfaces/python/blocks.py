@@ -21,6 +21,7 @@ class Block:
     definition: Interface | Namespace
     scope: Scope
     path: tuple[str, ...]
+    channels: bool = False
 
     @property
     def title(self) -> str:
@@ -30,14 +31,16 @@ class Block:
         """The namespaces in it which have functions."""
         for each in self.definition.members:
             if isinstance(each, Namespace):
-                inner = Block(each, self.scope.inside(each), (*self.path, each.name))
+                inner = Block(each, self.scope.inside(each), (*self.path, each.name), self.channels)
                 if any(inner.functions()) or any(inner.inner()):
                     yield inner
 
     def functions(self) -> Iterator["Call"]:
-        """Its own functions, without those of inner blocks and those that need a channel."""
+        """Its own functions, without those of inner blocks. `channels`: also those that need one."""
         for each in self.definition.members:
-            if isinstance(each, Function) and not needs_channel(types_of(each), self.scope):
+            if isinstance(each, Function) and (
+                self.channels or not needs_channel(types_of(each), self.scope)
+            ):
                 yield Call(each, self)
 
     def left_out(self) -> Iterator[str]:

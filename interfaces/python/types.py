@@ -110,14 +110,14 @@ def types_of(definition: Definition) -> list[Type]:
     return []
 
 
-def defined(definitions: Sequence[Definition], scope: Scope) -> Iterator[Found]:
-    """The types and errors of a block, and of the namespaces in it."""
+def defined(definitions: Sequence[Definition], scope: Scope, *, channels: bool = False) -> Iterator[Found]:
+    """The types and errors of a block, and of the namespaces in it. `channels`: also those that have one."""
     for each in definitions:
         match each:
             case Namespace():
-                yield from defined(each.members, scope.inside(each))
+                yield from defined(each.members, scope.inside(each), channels=channels)
             case Struct() | Variant() | Alias() | Error():
-                if not needs_channel(types_of(each), scope):
+                if channels or not needs_channel(types_of(each), scope):
                     yield Found(each, scope, None)
 
 

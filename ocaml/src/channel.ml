@@ -105,5 +105,6 @@ let of_json json =
   check
     { urls = Read.field fields "urls" (Read.array Read.string); secret = Read.field fields "secret" Read.string }
 
+let sample = { urls = [ "sapwood://nowhere/channel-" ^ String.make 32 '0' ]; secret = String.make secret_size 'A' }
 let to_string each = Json.to_string (to_json each)
 let of_string payload = of_json (Json.of_string payload)

@@ -17,6 +17,9 @@ val of_json : Json.t -> t
 val to_string : t -> string
 val of_string : string -> t
 
+val sample : t
+(** A value for tests: there is no such channel. *)
+
 (** {1 For those who take one} *)
 
 type place = At_socket of string | At_address of Unix.inet_addr * int | At_node of string * string

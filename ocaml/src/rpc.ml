@@ -33,6 +33,7 @@ module Make (Io : S.IO) (Session : S.SESSION with type 'a io = 'a Io.t) = struct
       }
 
   let close rpc = Session.close rpc.shared.session
+  let session rpc = rpc.shared.session
 
   let at ?queue ?timeout rpc =
     let queue = match queue with None -> rpc.queue | Some _ -> queue in

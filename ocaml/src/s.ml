@@ -98,6 +98,9 @@ module type RPC = sig
 
   val close : t -> unit
 
+  val session : t -> session
+  (** The one that calls go over: it makes and takes channels, too. *)
+
   val at : ?queue:string -> ?timeout:float -> t -> t
   (** The same, for calls to this queue (NAME, or NAME@NODE; the interface's name unless it is given) that wait so many
       seconds (30). *)

@@ -30,8 +30,8 @@ BESIDE = {"SAPWOOD_CHANNEL": str(Path(sys.executable).with_name("sapwood-channel
 
 
 @asynccontextmanager
-async def ends(ocaml: Path, *words: str) -> AsyncIterator[Program]:
-    path = ocaml / "_build" / "default" / "programs" / "ends.exe"
+async def ends(ocaml: Path, *words: str, name: str = "ends") -> AsyncIterator[Program]:
+    path = ocaml / "_build" / "default" / "programs" / f"{name}.exe"
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(
         path, *words, stdin=pipe, stdout=pipe, env=os.environ | BESIDE
@@ -55,6 +55,12 @@ async def told(process: Program, *lines: str) -> list[str]:
     process.stdin.write("".join(f"{line}\n" for line in lines).encode())
     await process.stdin.drain()
     return [await says(process) for _ in lines]
+
+
+async def closed(writer: asyncio.StreamWriter) -> None:
+    """Close it, and wait until the loop holds it no more: a reset is known by then."""
+    writer.close()
+    await asyncio.gather(writer.wait_closed(), return_exceptions=True)
 
 
 def pattern(size: int) -> bytes:
@@ -118,7 +124,7 @@ async def test_bytes_go_both_ways_and_each_direction_ends_by_itself(
             writer.write_eof()
             assert await told(program, "all") == [f"{LARGE} {md5(large[::-1]).hexdigest()}"]
             assert await told(program, "close") == ["closed"]
-            writer.close()
+            await closed(writer)
 
 
 @KINDS
@@ -137,7 +143,7 @@ async def test_a_program_that_is_killed_is_an_error_at_the_other_end(
             program.send_signal(signal.SIGKILL)
             with pytest.raises(ConnectionError):
                 assert await reader.read() == b"an error"
-            writer.close()
+            await closed(writer)
 
 
 @KINDS
@@ -168,7 +174,7 @@ async def test_a_node_on_the_way_that_is_killed_is_an_error_at_both_ends(
         assert await told(program, "all") == [RESET]
         with pytest.raises(ConnectionError):
             assert await reader.read() == b"an error"
-        writer.close()
+        await closed(writer)
 
 
 @KINDS

@@ -18,6 +18,44 @@ from every import FILES as FIRST  # noqa: E402 - found by the line above
 SECOND: Final = (
     'interface every 2.0 "Next." { owners "T" function nothing "Says it." { out said: string "It." } }\n'
 )
+STREAMS: Final = {
+    "streams.idl": """
+interface streams 1.0 "Channels in calls." {
+  owners "Tests"
+  struct part "One of several." { name: string "Its name." bytes: channel "Its bytes." }
+  variant source "Where bytes come from." {
+    stream: channel "From a channel."
+    text: string "From here."
+    nowhere "There are none."
+  }
+  error busy: part "Somebody has that one."
+  function fetch "The server makes a channel, and the caller reads." {
+    in name: string "Said again and again, so many times."
+    in times: int64 "How often."
+    out bytes: channel "All of it."
+  }
+  function keep "The caller makes a channel, and the server reads." {
+    in bytes: channel "Whatever is to be kept."
+    out size: int64 "Bytes until the end."
+    out way: string "How they went."
+  }
+  namespace all "Wherever a type may be." {
+    function echo "Back." {
+      in parts: array<part> "Any number."
+      in from: source "One case."
+      in maybe: option<channel> "One or none."
+      in named: dict<string, pair<int64, channel>> "By name."
+      out parts: array<part> "Any number."
+      out from: source "One case."
+      out maybe: option<channel> "One or none."
+      out named: dict<string, pair<int64, channel>> "By name."
+      raises busy
+    }
+  }
+}
+"""
+}
+"""An interface whose functions pass channels."""
 FILES: Final = {**FIRST, "second.idl": SECOND}
 PROGRAMS: Final = Path(__file__).parent / "programs"
 PACKAGES: Final = {
@@ -68,16 +106,20 @@ def _lay_out(folder: Path) -> None:
     ignored = shutil.ignore_patterns("_build")
     shutil.copytree(ROOT / "ocaml", folder / "ocaml", ignore=ignored)
     shutil.copytree(PROGRAMS, folder / "programs")
-    for package, catalogue in (("chain", load(ROOT / "examples" / "interfaces")), ("every", _every(folder))):
+    catalogues = {
+        "chain": load(ROOT / "examples" / "interfaces"),
+        "every": _written(folder / "idl" / "every", FILES),
+        "streams": _written(folder / "idl" / "streams", STREAMS),
+    }
+    for package, catalogue in catalogues.items():
         for name, text in write_libraries(catalogue, package).items():
             (folder / package / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / package / name).write_text(text, "utf-8")
     (folder / "dune-project").write_text("(lang dune 2.9)\n")
 
 
-def _every(folder: Path) -> Catalogue:
-    """The definitions that have every type, in two versions."""
-    for name, text in FILES.items():
-        (folder / "idl" / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / "idl" / name).write_text(text, "utf-8")
-    return load(folder / "idl")
+def _written(folder: Path, files: dict[str, str]) -> Catalogue:
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text, "utf-8")
+    return load(folder)

@@ -2,42 +2,13 @@
 
 open Sapwood
 
-module type WAY = sig
-  type 'a io
-
-  val ( let* ) : 'a io -> ('a -> 'b io) -> 'b io
-  val return : 'a -> 'a io
-  val attempt : (unit -> 'a io) -> (('a, exn) result -> 'b io) -> 'b io
-  val run : (unit -> unit io) -> unit
-
-  type ends
-
-  val ends : Unix.file_descr -> ends
-  val write : ends -> string -> unit io
-  val finish : ends -> unit io
-  val read : ends -> string io
-  val close : ends -> unit io
-end
-
-let say form = Printf.ksprintf (fun line -> print_string (line ^ "\n"); flush stdout) form
+let say form = Way.say form
 let pattern size = String.init size (fun place -> Char.chr (place * 7 mod 251))
-
 let way_of name = List.find (fun way -> Channel.name way = name) Channel.ways
 
-module Acts
-    (Way : WAY)
-    (Session : S.SESSION with type 'a io = 'a Way.io)
-    (Ends : S.CHANNEL with type 'a io := 'a Way.io and type session := Session.t) =
-struct
-  open Way
-
-  let rec all ends found =
-    let* part = read ends in
-    if part = "" then return (Buffer.contents found)
-    else begin
-      Buffer.add_string found part;
-      all ends found
-    end
+module Acts (W : Way.S) = struct
+  open W
+  module Reading = Way.Reading (W)
 
   let rec exactly ends size =
     if size <= 0 then return 0
@@ -64,7 +35,7 @@ struct
               let* () = finish ends in
               return "finished"
           | [ "all" ] ->
-              let* found = all ends (Buffer.create 4096) in
+              let* found = Reading.all ends in
               return (Printf.sprintf "%d %s" (String.length found) (Digest.to_hex (Digest.string found)))
           | [ "read"; size ] ->
               let* over = exactly ends (int_of_string size) in
@@ -85,8 +56,8 @@ struct
 
   let make url queue wait () =
     let* session = Session.connect url in
-    let* descriptor, given = Ends.make ~wait session in
-    let* () = Session.send session queue (Channel.to_string given) in
+    let* descriptor, given = Channel.make ~wait session in
+    let* () = Session.send session queue (Sapwood.Channel.to_string given) in
     say "made";
     led (ends descriptor)
 
@@ -101,8 +72,8 @@ struct
       | [] -> next seen
       | (message : Message.t) :: _ ->
           let* () = Session.ack session message.id in
-          let* descriptor, way = Ends.take ~ways session (Channel.of_string message.payload) in
-          say "%s" (Channel.name way);
+          let* descriptor, way = Channel.take ~ways session (Sapwood.Channel.of_string message.payload) in
+          say "%s" (Sapwood.Channel.name way);
           led (ends descriptor)
     in
     next (-1L)
@@ -118,65 +89,8 @@ struct
           | other -> failwith other))
 end
 
-module Blocking =
-  Acts
-    (struct
-      type 'a io = 'a
-
-      let ( let* ) value next = next value
-      let return value = value
-      let attempt act after = after (try Ok (act ()) with error -> Error error)
-      let run act = act ()
-
-      type ends = Unix.file_descr
-
-      let ends line = line
-
-      let write line text =
-        let rec go from =
-          if from < String.length text then
-            go (from + Unix.write_substring line text from (String.length text - from))
-        in
-        go 0
-
-      let finish line = Unix.shutdown line SHUTDOWN_SEND
-
-      let read line =
-        let part = Bytes.create 65536 in
-        Bytes.sub_string part 0 (Unix.read line part 0 65536)
-
-      let close = Unix.close
-    end)
-    (Sapwood_unix.Session)
-    (Sapwood_unix.Channel)
-
-module Asynchronous =
-  Acts
-    (struct
-      type 'a io = 'a Lwt.t
-
-      let ( let* ) = Lwt.bind
-      let return = Lwt.return
-      let attempt act after = Lwt.try_bind act (fun value -> after (Ok value)) (fun error -> after (Error error))
-      let run act = Lwt_main.run (act ())
-
-      type ends = Lwt_io.input_channel * Lwt_io.output_channel
-
-      let ends = Sapwood_lwt.Channel.lwt
-
-      let write (_, output) text =
-        let* () = Lwt_io.write output text in
-        Lwt_io.flush output
-
-      let finish (_, output) = Lwt_io.close output
-      let read (input, _) = Lwt_io.read ~count:65536 input
-
-      let close (input, output) =
-        let* () = Lwt_io.close output in
-        Lwt_io.close input
-    end)
-    (Sapwood_lwt.Session)
-    (Sapwood_lwt.Channel)
+module Blocking = Acts (Way.Blocking)
+module Asynchronous = Acts (Way.Asynchronous)
 
 (* Whether each line of standard input is a channel, and how each of its URLs is understood. *)
 let rec read () =

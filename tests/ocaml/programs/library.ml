@@ -2,24 +2,10 @@
 
 open Sapwood
 
-module type WAY = sig
-  type 'a io
+let say form = Way.say form
 
-  val ( let* ) : 'a io -> ('a -> 'b io) -> 'b io
-  val return : 'a -> 'a io
-  val attempt : (unit -> 'a io) -> (('a, exn) result -> 'b io) -> 'b io
-  val both : (unit -> unit io) list -> unit io
-  val run : (unit -> unit io) -> unit
-end
-
-let say form = Printf.ksprintf (fun line -> print_string (line ^ "\n"); flush stdout) form
-
-module Acts
-    (Way : WAY)
-    (Session : S.SESSION with type 'a io = 'a Way.io)
-    (Rpc : S.RPC with type 'a io = 'a Way.io and type session = Session.t) =
-struct
-  open Way
+module Acts (W : Way.S) = struct
+  open W
 
   let rec each act = function
     | [] -> return ()
@@ -142,32 +128,7 @@ struct
       | other -> failwith other)
 end
 
-module Blocking =
-  Acts
-    (struct
-      type 'a io = 'a
-
-      let ( let* ) value next = next value
-      let return value = value
-      let attempt act after = after (try Ok (act ()) with error -> Error error)
-      let both acts = List.iter Thread.join (List.map (fun act -> Thread.create act ()) acts)
-      let run act = act ()
-    end)
-    (Sapwood_unix.Session)
-    (Sapwood_unix.Rpc)
-
-module Asynchronous =
-  Acts
-    (struct
-      type 'a io = 'a Lwt.t
-
-      let ( let* ) = Lwt.bind
-      let return = Lwt.return
-      let attempt act after = Lwt.try_bind act (fun value -> after (Ok value)) (fun error -> after (Error error))
-      let both acts = Lwt.join (List.map (fun act -> act ()) acts)
-      let run act = Lwt_main.run (act ())
-    end)
-    (Sapwood_lwt.Session)
-    (Sapwood_lwt.Rpc)
+module Blocking = Acts (Way.Blocking)
+module Asynchronous = Acts (Way.Asynchronous)
 
 let () = match Sys.argv.(1) with "unix" -> Blocking.act () | "lwt" -> Asynchronous.act () | other -> failwith other
