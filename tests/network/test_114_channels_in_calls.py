@@ -67,7 +67,7 @@ async def _written(made: AppChannel, found: bytes) -> None:
 
 
 def asked(way: str) -> list[str]:
-    """What the caller in OCaml prints."""
+    """The lines that the caller in OCaml prints."""
     return [
         f"fetched 900000 {way}",
         f"kept {SIZE} {way}",
