@@ -16,7 +16,6 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
 
-import paho.mqtt.client as paho
 from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
@@ -25,6 +24,7 @@ from paho.mqtt.reasoncodes import ReasonCode
 from bridges.carriers.base import CLOSE_TIMEOUT, CarrierBroken, CarrierBusy, CarrierError
 from bridges.carriers.brokered.line import BrokerAccess
 from bridges.dialling import why_not
+from bridges.mqtt.library import paho
 from bridges.mqtt.watch import PahoInSlices, PahoWatch
 from bridges.tls import client_context
 

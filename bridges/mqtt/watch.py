@@ -11,8 +11,9 @@ import ssl
 from collections.abc import Callable
 from typing import Any, Final
 
-import paho.mqtt.client as paho
 from paho.mqtt.enums import MQTTErrorCode
+
+from bridges.mqtt.library import paho
 
 A_TURN: Final = 4 * 1024 * 1024
 _READS: Final = 256

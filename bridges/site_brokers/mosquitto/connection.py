@@ -16,7 +16,6 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
-import paho.mqtt.client as paho
 from paho.mqtt import MQTTException
 from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode, MQTTProtocolVersion
 from paho.mqtt.packettypes import PacketTypes
@@ -25,6 +24,7 @@ from paho.mqtt.reasoncodes import ReasonCode
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
 from bridges.dialling import why_not
+from bridges.mqtt.library import paho
 from bridges.mqtt.watch import PahoInSlices, PahoWatch
 from bridges.properties import MqttProperties
 from bridges.site_brokers.base import SiteBrokerError
