@@ -32,6 +32,7 @@ aiohttp only when a connection is opened. A name is imported when it is first as
 | `serving` | a server: takes requests from a queue, lets handlers work, replies, and only then acknowledges |
 | `session` | the session behind a client: one connection after the other |
 | `socket` | the client's connection: WebSocket packets with aiohttp |
+| `stub_channels` | the channels of a generated command line: files that are sent and written |
 | `stub_commands` | the command line of a generated module |
 | `stub_samples` | a value of each type that an interface can have, for tests of callers |
 | `stubs` | the ground on which generated modules stand: typed functions, calls, dispatch, errors |

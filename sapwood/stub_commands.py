@@ -1,29 +1,36 @@
 """The command line of a generated module: a command for each function of an interface.
 
     python -m chain.stock_v1 --queue stock@store-0042 level --article 4711
+    python -m chain.tills_v1 --queue tills@store-0042 screen.picture --till 3 --save-png picture.png
 
 A session secret stands in $SAPWOOD_SESSION_SECRET, an account in $SAPWOOD_ACCOUNT and $SAPWOOD_PASSWORD.
 Numbers and texts are said as they are, true and false by `--open` and `--no-open`, all else as JSON.
+A channel is a file: one that is sent, or one that is written; `-` is standard input or output.
 """
 
 import argparse
 import os
 import sys
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, suppress
+from typing import Any, Final, TextIO
 
 import msgspec
 from msgspec import inspect
 
 from sapwood import sync
+from sapwood.channels.urls import ChannelUrls
 from sapwood.client import DEFAULT_ADDRESS
 from sapwood.errors import ClientError
 from sapwood.options import ClientOptions
+from sapwood.stub_channels import STANDARD, Sent, received
+from sapwood.stub_samples import CHANNEL
 from sapwood.stubs import Function, SyncCaller
 
 FAILED: Final = 1
 WRONG_USE: Final = 2
 _INPUT: Final = "input "
+_SAVE: Final = "save "
 
 
 def main(
@@ -32,21 +39,46 @@ def main(
     """Call the function that the command line names, and print its outputs. Returns an exit code."""
     said = vars(_parser(interface, version, functions).parse_args(words))
     function: Function[Any, Any] = said["function"]
-    inputs = {name.removeprefix(_INPUT): value for name, value in said.items() if name.startswith(_INPUT)}
-    given = {name: value for name, value in inputs.items() if value is not None}
+    inputs, saved = _given(said, _INPUT), _given(said, _SAVE)
+    files = {each.encode_name for each in _fields(function.inputs) if _is_channel(each)} & inputs.keys()
     try:
-        asked = msgspec.convert(given, function.inputs, str_keys=True)
-        function.parameters(asked)
+        function.parameters(_inputs(function, inputs | dict.fromkeys(files, CHANNEL)))
     except (msgspec.ValidationError, ValueError) as error:
         return _failed(f"{function.name}: {error}", WRONG_USE)
     try:
         with sync.connect(said["url"], session=said["session"], **_options(said["ca"])) as client:
             caller = SyncCaller(client.rpc, said["queue"], interface, version, said["timeout"])
-            outputs = caller.call(function, asked)
+            with ExitStack() as stack:
+                sent = {name: stack.enter_context(Sent(client, name, inputs[name])) for name in sorted(files)}
+                made = {name: each.urls for name, each in sent.items()}
+                outputs = caller.call(function, _inputs(function, inputs | made))
+                come = _saved(client, outputs, saved)
     except (ClientError, OSError, ValueError) as error:
         return _failed(str(error), FAILED)
-    _print(outputs, as_json=said["json"])
+    _print(outputs, come, as_json=said["json"], file=sys.stderr if STANDARD in saved.values() else sys.stdout)
     return 0
+
+
+def _given(said: Mapping[str, Any], kind: str) -> dict[str, Any]:
+    """The options of a kind that were said, by the names of inputs or outputs."""
+    found = {name.removeprefix(kind): value for name, value in said.items() if name.startswith(kind)}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _inputs(function: Function[Any, Any], given: Mapping[str, Any]) -> Any:
+    """Raises `ValidationError`."""
+    return msgspec.convert(given, function.inputs, str_keys=True)
+
+
+def _saved(client: sync.Client, outputs: msgspec.Struct, saved: Mapping[str, str]) -> dict[str, str]:
+    """Write channels to files, one after the other: what came of each, by its name."""
+    come = {}
+    for each in _fields(type(outputs)):
+        name, urls = each.encode_name, getattr(outputs, each.name)
+        if name in saved and urls is not None:
+            count, way = received(client, name, urls, saved[name])
+            come[name] = f"{count} bytes ({way})"
+    return come
 
 
 def _options(ca: str | None) -> ClientOptions:
@@ -65,13 +97,16 @@ def _failed(said: str, code: int) -> int:
     return code
 
 
-def _print(outputs: msgspec.Struct, *, as_json: bool) -> None:
+def _print(outputs: msgspec.Struct, come: Mapping[str, str], *, as_json: bool, file: TextIO) -> None:
     """The outputs as one JSON object, or each on its line: a text as it is, all else as JSON."""
+    said = msgspec.to_builtins(outputs, str_keys=True) | come
     if as_json:
-        print(msgspec.json.encode(outputs).decode())
+        print(msgspec.json.encode(said).decode(), file=file)
         return
-    for name, value in msgspec.to_builtins(outputs, str_keys=True).items():
-        print(f"{name}: {value if isinstance(value, str) else msgspec.json.encode(value).decode()}")
+    for name, value in said.items():
+        print(
+            f"{name}: {value if isinstance(value, str) else msgspec.json.encode(value).decode()}", file=file
+        )
 
 
 def _parser(interface: str, version: str, functions: Sequence[Function[Any, Any]]) -> argparse.ArgumentParser:
@@ -96,22 +131,40 @@ def _parser(interface: str, version: str, functions: Sequence[Function[Any, Any]
     for function in functions:
         command = commands.add_parser(function.name, help=function.about, description=function.about)
         command.set_defaults(function=function)
-        for each in inspect.type_info(function.inputs).fields:  # type: ignore[attr-defined]
+        for each in _fields(function.inputs):
             _add(command, each, function.inputs_about.get(each.encode_name, ""))
+        for each in filter(_is_channel, _fields(function.outputs)):
+            _add_save(command, each)
     return parser
+
+
+def _fields(kind: type[msgspec.Struct]) -> tuple[inspect.Field, ...]:
+    found = inspect.type_info(kind)
+    assert isinstance(found, inspect.StructType)
+    return found.fields
+
+
+def _plain(type_: inspect.Type) -> inspect.Type:
+    """The type of a value that there is, of one that may be none."""
+    if isinstance(type_, inspect.UnionType) and type_.includes_none and len(type_.types) == 2:
+        return next(one for one in type_.types if not isinstance(one, inspect.NoneType))
+    return type_
+
+
+def _is_channel(each: inspect.Field) -> bool:
+    type_ = _plain(each.type)
+    return isinstance(type_, inspect.StructType) and type_.cls is ChannelUrls
 
 
 def _add(command: argparse.ArgumentParser, each: inspect.Field, about: str) -> None:
     """An option for an input."""
-    type_, option = each.type, f"--{each.encode_name.replace('_', '-')}"
-    if isinstance(type_, inspect.UnionType) and type_.includes_none and len(type_.types) == 2:
-        type_ = next(one for one in type_.types if not isinstance(one, inspect.NoneType))
+    option = _option(each)
     common: dict[str, Any] = {
         "dest": f"{_INPUT}{each.encode_name}",
         "required": each.required,
         "help": about.replace("%", "%%"),
     }
-    match type_:
+    match _plain(each.type):
         case inspect.BoolType():
             command.add_argument(option, action=argparse.BooleanOptionalAction, **common)
         case inspect.IntType():
@@ -120,8 +173,22 @@ def _add(command: argparse.ArgumentParser, each: inspect.Field, about: str) -> N
             command.add_argument(option, type=float, metavar="NUMBER", **common)
         case inspect.StrType():
             command.add_argument(option, metavar="TEXT", **common)
+        case inspect.StructType(cls=cls) if cls is ChannelUrls:
+            command.add_argument(option, metavar="FILE", **common)
         case _:
             command.add_argument(option, type=_json, metavar="JSON", **common)
+
+
+def _add_save(command: argparse.ArgumentParser, each: inspect.Field) -> None:
+    """An option for an output that is a channel. An input of that name goes before."""
+    option = f"--save-{_option(each).removeprefix('--')}"
+    said = f"Write what {each.encode_name} brings to a file; - is standard output."
+    with suppress(argparse.ArgumentError):
+        command.add_argument(option, dest=f"{_SAVE}{each.encode_name}", metavar="FILE", help=said)
+
+
+def _option(each: inspect.Field) -> str:
+    return f"--{each.encode_name.replace('_', '-')}"
 
 
 def _json(text: str) -> object:

@@ -1,10 +1,15 @@
 """A value of each type that an interface can have, for tests of callers."""
 
 from collections.abc import Iterable
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 from msgspec import inspect
+
+from sapwood.channels.urls import ChannelUrls
+
+CHANNEL: Final = ChannelUrls(urls=[f"sapwood://nowhere/channel-{'0' * 32}"], secret="A" * 43)
+"""A channel that nobody has: it is of its form, and cannot be taken."""
 
 Kind = TypeVar("Kind", bound=msgspec.Struct)
 
@@ -39,6 +44,8 @@ def _value(type_: inspect.Type, around: tuple[type, ...]) -> object:
         case inspect.UnionType(types=types):
             cases = [[each] for each in types if not isinstance(each, inspect.NoneType)]
             return _only(_first(cases, around, otherwise=[None] if type_.includes_none else None))
+        case inspect.StructType(cls=cls) if cls is ChannelUrls:
+            return msgspec.to_builtins(CHANNEL)
         case inspect.StructType(cls=cls) if cls not in around:
             return _struct(type_, (*around, cls))
         case inspect.StructType():

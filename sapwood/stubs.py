@@ -6,6 +6,7 @@
     variant  {"case": "sold", "value": 3}   without "value" where the case has none
     pair     ["note-7", 12]
     dict     {"4711": 12}                   keys are texts in JSON
+    channel  {"urls": ["sapwood://york/channel-…"], "secret": "…"}, as `sapwood.channels` makes and takes it
     error    its name in capitals as the code, its value as the data
 
 Law: a value that has not its type leaves neither side. A caller gets a `ValueError` before anything is sent;
@@ -23,6 +24,7 @@ from uuid import UUID
 import msgspec
 from msgspec import Struct, field
 
+from sapwood.channels.urls import ChannelUrls
 from sapwood.errors import BadReply, ServiceError
 from sapwood.interfaces import Interface
 from sapwood.rpc import Rpc
@@ -31,6 +33,7 @@ from sapwood.sync import SyncRpc
 
 __all__ = [
     "Caller",
+    "Channel",
     "DeclaredError",
     "Function",
     "Int64",
@@ -54,6 +57,9 @@ _parts = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 Int64: TypeAlias = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 """A whole number of 64 bits with sign."""
+
+Channel: TypeAlias = ChannelUrls
+"""A channel on its way. `channels.make` makes one; `channels.take` gives whoever gets it the other end."""
 
 In = TypeVar("In", bound=Struct)
 Out = TypeVar("Out", bound=Struct)

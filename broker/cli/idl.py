@@ -15,7 +15,7 @@ try:
     from interfaces.layout import format_text
     from interfaces.load import Catalogue, load, names_in, read
     from interfaces.ocaml.libraries import write_libraries
-    from interfaces.python.modules import left_out, write_modules
+    from interfaces.python.modules import write_modules
     from interfaces.site.pages import write_pages
 except ModuleNotFoundError as error:
     if error.name != "lark":
@@ -61,25 +61,16 @@ def format_files(paths: list[Path], *, only_check: bool, as_json: bool) -> int:
 
 def write_python(path: Path, folder: Path, *, as_json: bool) -> int:
     """Write the modules of definitions into a package. Nothing is written if anything is wrong."""
-    return _write_code(path, folder, write_modules, left_out, as_json=as_json)
+    return _write_code(path, folder, write_modules, as_json=as_json)
 
 
 def write_ocaml(path: Path, folder: Path, *, package: str, as_json: bool) -> int:
     """Write the libraries of definitions into a folder for dune. Nothing is written if anything is wrong."""
-
-    def write(catalogue: Catalogue) -> dict[str, str]:
-        return write_libraries(catalogue, package)
-
-    return _write_code(path, folder, write, lambda _: [], as_json=as_json)
+    return _write_code(path, folder, lambda catalogue: write_libraries(catalogue, package), as_json=as_json)
 
 
 def _write_code(
-    path: Path,
-    folder: Path,
-    write: Callable[[Catalogue], dict[str, str]],
-    missing_of: Callable[[Catalogue], list[str]],
-    *,
-    as_json: bool,
+    path: Path, folder: Path, write: Callable[[Catalogue], dict[str, str]], *, as_json: bool
 ) -> int:
     if (catalogue := _right(path, as_json=as_json)) is None:
         return WRONG_USE
@@ -88,10 +79,7 @@ def _write_code(
     except InterfaceError as error:
         _print_problems(_below(path if path.is_dir() else path.parent, error.problems), as_json=as_json)
         return WRONG_USE
-    missing = missing_of(catalogue)
-    _write(modules, folder, as_json=as_json, left_out=missing)
-    for name in missing if not as_json else ():
-        note(f"{name} is left out: channels cannot be passed yet")
+    _write(modules, folder, as_json=as_json)
     return WELL
 
 
@@ -114,7 +102,7 @@ def _right(path: Path, *, as_json: bool = False) -> Catalogue | None:
     return load(folder, names)
 
 
-def _write(texts: Mapping[str, str], folder: Path, *, as_json: bool, **more: list[str]) -> None:
+def _write(texts: Mapping[str, str], folder: Path, *, as_json: bool) -> None:
     make_given(folder)
     for name, text in texts.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -122,7 +110,7 @@ def _write(texts: Mapping[str, str], folder: Path, *, as_json: bool, **more: lis
         if not as_json:
             print(folder / name)
     if as_json:
-        print_json({"written": [str(folder / name) for name in texts], **more})
+        print_json({"written": [str(folder / name) for name in texts]})
 
 
 def compare_definitions(old: Path, new: Path, *, as_json: bool) -> int:

@@ -36,7 +36,7 @@ def write_libraries(catalogue: Catalogue, package: str = "chain") -> dict[str, s
         raise InterfaceError([Problem("", 0, 0, said)])
     written = {"dune-project": f"(lang dune 2.9)\n(name {package})\n", f"{package}.opam": _OPAM}
     for file in catalogue.files:
-        found = list(defined(catalogue.files[file].definitions, catalogue.scopes[file], channels=True))
+        found = list(defined(catalogue.files[file].definitions, catalogue.scopes[file]))
         if found:
             library = OcamlLibrary(package, file)
             parts = write_types(library, found)
@@ -56,9 +56,9 @@ _OPAM: Final = (
 
 def _interface(library: OcamlLibrary, catalogue: Catalogue, file: str, each: Interface) -> list[str]:
     scope = catalogue.scopes[file].inside(each)
-    block = Block(each, scope, (each.name,), channels=True)
+    block = Block(each, scope, (each.name,))
     version = ".".join(map(str, each.version))
-    types = write_types(library, list(defined(each.members, scope, channels=True)))
+    types = write_types(library, list(defined(each.members, scope)))
     return [
         f"let interface = {literal(each.name)}\nlet version = {literal(version)}",
         structure("module Types =", *types) if types else "",

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from interfaces.model import Field, Function, Interface, Namespace
 from interfaces.python.names import class_name, member
 from interfaces.python.text import block, bracketed, documentation, literal
-from interfaces.python.types import Module, may_be_none, needs_channel, struct, types_of
+from interfaces.python.types import Module, may_be_none, struct
 from interfaces.scope import Scope
 
 
@@ -21,7 +21,6 @@ class Block:
     definition: Interface | Namespace
     scope: Scope
     path: tuple[str, ...]
-    channels: bool = False
 
     @property
     def title(self) -> str:
@@ -31,25 +30,15 @@ class Block:
         """The namespaces in it which have functions."""
         for each in self.definition.members:
             if isinstance(each, Namespace):
-                inner = Block(each, self.scope.inside(each), (*self.path, each.name), self.channels)
+                inner = Block(each, self.scope.inside(each), (*self.path, each.name))
                 if any(inner.functions()) or any(inner.inner()):
                     yield inner
 
     def functions(self) -> Iterator["Call"]:
-        """Its own functions, without those of inner blocks. `channels`: also those that need one."""
+        """Its own functions, without those of inner blocks."""
         for each in self.definition.members:
-            if isinstance(each, Function) and (
-                self.channels or not needs_channel(types_of(each), self.scope)
-            ):
+            if isinstance(each, Function):
                 yield Call(each, self)
-
-    def left_out(self) -> Iterator[str]:
-        """The functions that need a channel."""
-        for each in self.definition.members:
-            if isinstance(each, Function) and needs_channel(types_of(each), self.scope):
-                yield ".".join((*self.path, each.name))
-            elif isinstance(each, Namespace):
-                yield from Block(each, self.scope.inside(each), (*self.path, each.name)).left_out()
 
     def everything(self) -> Iterator["Call"]:
         """Its functions, and those of the blocks in it."""
@@ -112,9 +101,7 @@ def write_call(module: Module, call: Call) -> str:
 
 def _errors(module: Module, call: Call) -> Iterator[str]:
     for path in call.function.raises:
-        if (found := call.block.scope.find(path)) is not None and not needs_channel(
-            types_of(found.definition), found.scope
-        ):
+        if (found := call.block.scope.find(path)) is not None:
             yield module.name(found)
 
 

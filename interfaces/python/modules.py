@@ -17,6 +17,7 @@ _HEAD: Final = "Written by `sapwood idl python`: change the definition, and writ
 _FROM: Final = {"Awaitable": "collections.abc", "Protocol": "typing", "TypeAlias": "typing"}
 _LIBRARY: Final = (
     "Caller",
+    "Channel",
     "DeclaredError",
     "Function",
     "Int64",
@@ -47,15 +48,6 @@ def write_modules(catalogue: Catalogue) -> dict[str, str]:
             written.setdefault(f"{path}/__init__.py", "")
     written["__init__.py"] = documentation("Interfaces as modules.", _HEAD) + "\n"
     return written
-
-
-def left_out(catalogue: Catalogue) -> list[str]:
-    """The functions that are not written, since they pass channels."""
-    blocks = (
-        Block(each, catalogue.scopes[file].inside(each), (each.name,))
-        for file, each in catalogue.interfaces()
-    )
-    return [name for block in blocks for name in block.left_out()]
 
 
 def _put(written: dict[str, str], path: str, text: str, file: str) -> None:

@@ -13,6 +13,7 @@ _TAKEN_CLASSES: Final = frozenset(
     {
         "Awaitable",
         "Caller",
+        "Channel",
         "DeclaredError",
         "Function",
         "Int64",

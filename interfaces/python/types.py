@@ -13,7 +13,6 @@ from typing import Final
 from interfaces.errors import InterfaceError, Problem
 from interfaces.finite import references
 from interfaces.model import (
-    ABSTRACT,
     Alias,
     Applied,
     Case,
@@ -31,7 +30,14 @@ from interfaces.python.names import class_name, member, of_definition
 from interfaces.python.text import block, bracketed, documentation, literal
 from interfaces.scope import Found, Key, Scope, plain
 
-_BASIC: Final = {"int64": "Int64", "string": "str", "double": "float", "boolean": "bool", "unit": "None"}
+_BASIC: Final = {
+    "int64": "Int64",
+    "string": "str",
+    "double": "float",
+    "boolean": "bool",
+    "unit": "None",
+    "channel": "Channel",
+}
 
 
 @dataclass(eq=False)
@@ -75,23 +81,6 @@ class Module:
         return f"{kind}[{', '.join(inner)}]"
 
 
-def needs_channel(types: Sequence[Type], scope: Scope) -> bool:
-    """Can a value of one of these hold a channel?"""
-    seen: set[Key] = set()
-    waiting = [(each, scope) for each in types]
-    while waiting:
-        type_, scope = waiting.pop()
-        if not isinstance(type_, Path):
-            waiting += [(each, scope) for each in type_.arguments]
-        elif (found := scope.find(type_)) is None:
-            if str(type_) in ABSTRACT:
-                return True
-        elif found.key not in seen:
-            seen.add(found.key)
-            waiting += [(each, found.scope) for each in types_of(found.definition)]
-    return False
-
-
 def may_be_none(type_: Type, scope: Scope) -> bool:
     """Is no value one of its values?"""
     inner, _ = plain(type_, scope)
@@ -110,15 +99,14 @@ def types_of(definition: Definition) -> list[Type]:
     return []
 
 
-def defined(definitions: Sequence[Definition], scope: Scope, *, channels: bool = False) -> Iterator[Found]:
+def defined(definitions: Sequence[Definition], scope: Scope) -> Iterator[Found]:
     """The types and errors of a block, and of the namespaces in it. `channels`: also those that have one."""
     for each in definitions:
         match each:
             case Namespace():
-                yield from defined(each.members, scope.inside(each), channels=channels)
+                yield from defined(each.members, scope.inside(each))
             case Struct() | Variant() | Alias() | Error():
-                if channels or not needs_channel(types_of(each), scope):
-                    yield Found(each, scope, None)
+                yield Found(each, scope, None)
 
 
 def write_types(module: Module, found: Sequence[Found]) -> list[str]:

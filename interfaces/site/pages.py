@@ -23,7 +23,6 @@ from interfaces.model import (
 )
 from interfaces.python.blocks import Block, Call
 from interfaces.python.names import of_module
-from interfaces.python.types import needs_channel, types_of
 from interfaces.scope import Found, Scope
 from interfaces.site.markup import Markup, anchor, element, joined, link, paragraphs, table, type_
 from interfaces.site.programs import client, server
@@ -215,10 +214,9 @@ class _Site:
             table(("In", "Type", ""), self._rows(function.inputs, scope, page)),
             table(("Out", "Type", ""), self._rows(function.outputs, scope, page)),
             element("p", "Raises ", raises, ".", class_="raises") if errors else Markup(),
+            _example("Client in Python", client(whole, call, self._package)),
+            _example("Server in Python", server(whole, call, self._package)),
         ]
-        if not needs_channel(types_of(function), scope):
-            parts.append(_example("Client in Python", client(whole, call, self._package)))
-            parts.append(_example("Server in Python", server(whole, call, self._package)))
         return element("section", *parts, id=name, class_="function")
 
     def _rows(self, parts: Sequence[Field | Case], scope: Scope, page: str) -> list[tuple[str, str, str]]:

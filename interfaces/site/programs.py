@@ -8,7 +8,7 @@ from interfaces.python.blocks import Call
 from interfaces.python.names import class_name, member, of_definition, of_module
 from interfaces.python.text import block, bracketed
 from interfaces.python.types import may_be_none
-from interfaces.scope import Found, Key, Scope
+from interfaces.scope import Found, Key, Scope, plain
 
 _URL: Final = 'url: str = "http://127.0.0.1:7600"'
 _VALUES: Final = {"int64": "1", "double": "1.5", "string": '"text"', "boolean": "True", "unit": "None"}
@@ -18,11 +18,32 @@ class _Endless(Exception):
     """The value would hold one of its own type."""
 
 
-class _Value:
-    """An example of a type, as Python writes it. `used`: the classes, by the module that has them."""
+_SENDING: Final = """
+async def send(channel):
+    reader, writer = await channel.stream()
+    writer.write(b"text")
+    writer.write_eof()
+    await reader.read()
+    writer.close()
+"""
+_READING: Final = """
+async def read(channel):
+    reader, writer = await channel.stream()
+    print(await reader.read())
+    writer.close()
+"""
 
-    def __init__(self, module: str) -> None:
+
+class _Value:
+    """An example of a type, as Python writes it. `used`: the classes, by the module that has them.
+
+    `client`: the name of the client that makes channels. `made`: the lines that make them.
+    """
+
+    def __init__(self, module: str, client: str = "client") -> None:
         self.used: dict[str, set[str]] = {}
+        self.made: list[str] = []
+        self._client = client
         self._module = module
 
     def use(self, name: str, module: str = "") -> str:
@@ -35,10 +56,16 @@ class _Value:
             return self._applied(type_, scope, around)
         found = scope.find(type_)
         if found is None:
-            return _VALUES[str(type_)]
+            return self._channel() if str(type_) == "channel" else _VALUES[str(type_)]
         if found.key in around:
             raise _Endless
         return self._defined(found, (*around, found.key))
+
+    def _channel(self) -> str:
+        number = len(self.made) // 2 + 1
+        self.made.append(f"channel_{number}, given_{number} = await channels.make({self._client})")
+        self.made.append(f"sending_{number} = asyncio.create_task(send(channel_{number}))")
+        return f"given_{number}"
 
     def _applied(self, type_: Applied, scope: Scope, around: tuple[Key, ...]) -> str:
         try:
@@ -86,33 +113,54 @@ def client(interface: Interface, call: Call, package: str) -> str:
     inputs = list(values.fields(call.function.inputs, call.block.scope))
     path = ".".join((member(interface.name), *map(member, call.path)))
     asked = bracketed(f"await {path}(", inputs, ")", 2)
-    outputs = [f"print(result.{member(each.name)})" for each in call.function.outputs]
+    outputs = [_shown(call, each) for each in call.function.outputs]
     body = block(
         "async with connect(url) as client, Rpc(client) as rpc:",
         f"{member(interface.name)} = {name}(rpc, timeout=10)",
+        *values.made,
         f"result = {asked}" if outputs else asked,
         *outputs,
     )
     return _program(values, package, "", body)
 
 
+def _shown(call: Call, each: Field) -> str:
+    value = f"result.{member(each.name)}"
+    return f"await read({_taken(value)})" if _is_channel(call, each) else f"print({value})"
+
+
+def _is_channel(call: Call, each: Field) -> bool:
+    return str(plain(each.type, call.block.scope)[0]) == "channel"
+
+
+def _taken(value: str, client: str = "client") -> str:
+    return f"await channels.take({client}, {value})"
+
+
 def server(interface: Interface, call: Call, package: str) -> str:
     """A program that serves the function; all others are not implemented."""
-    values = _Value(of_module(interface))
+    values = _Value(of_module(interface), "self.client")
     answer = "pass"
     if call.function.outputs:
         outputs = values.fields(call.function.outputs, call.block.scope)
         answer = bracketed(f"return {values.use(call.outputs)}(", outputs, ")", 2)
     parameters = [member(each.name) for each in call.function.inputs]
     named = ", ".join(("self", "*", *parameters)) if parameters else "self"
-    method = block(f"async def {member(call.function.name)}({named}):", answer)
+    lines = [
+        f"await read({_taken(member(each.name), 'self.client')})"
+        for each in call.function.inputs
+        if _is_channel(call, each)
+    ] + values.made
+    method = block(f"async def {member(call.function.name)}({named}):", *lines, answer)
+    start = block("def __init__(self, client):", "super().__init__()", "self.client = client")
+    methods = [start, f"\n{method}"] if lines else [method]
     title = call.block.title
     skeleton = values.use(f"{title}_skeleton")
     dispatcher = values.use(f"{title}_server_dispatcher")
-    mine = block(f"class My{title}({skeleton}):", method)
+    mine = block(f"class My{title}({skeleton}):", *methods)
     body = block(
         "async with connect(url) as client, Rpc(client) as rpc:",
-        f'await rpc.serve("{interface.name}", [{dispatcher}(My{title}())])',
+        f'await rpc.serve("{interface.name}", [{dispatcher}(My{title}({"client" if lines else ""}))])',
     )
     return _program(values, package, mine, body)
 
@@ -122,9 +170,11 @@ def _program(values: _Value, package: str, before: str, body: str) -> str:
         f"from {package}.{module} import {', '.join(sorted(names))}"
         for module, names in sorted(values.used.items())
     ]
-    parts = ["import asyncio", "from sapwood import Rpc, connect", "\n".join(lines)]
-    if before:
-        parts.append(f"\n{before}")
-    parts.append("\n" + block(f"async def main({_URL}):", body))
+    written = [each for each in (before, block(f"async def main({_URL}):", body)) if each]
+    text = "\n".join(written)
+    helpers = [each for name, each in (("(send(", _SENDING), (" read(", _READING)) if name in text]
+    library = f"from sapwood import Rpc, {'channels, ' if helpers else ''}connect"
+    parts = ["import asyncio", library, "\n".join(lines)]
+    parts += [f"\n{each.strip()}" for each in (*helpers, *written)]
     parts.append('\nif __name__ == "__main__":\n    asyncio.run(main())')
     return "\n\n".join(parts) + "\n"

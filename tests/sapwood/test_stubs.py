@@ -240,7 +240,7 @@ async def test_the_command_line_calls_a_function(
 
 def test_the_command_line_takes_every_type(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        main("tills", "1.0", tills_v1.FUNCTIONS, ["restart", "--help"])
+        main("tills", "1.1", tills_v1.FUNCTIONS, ["restart", "--help"])
     out = capsys.readouterr().out
     assert "--even-if-open, --no-even-if-open" in out
     assert "Whether a customer may wait meanwhile." in out

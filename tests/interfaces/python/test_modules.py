@@ -14,7 +14,7 @@ from every import FILES, package
 from interfaces.check import check
 from interfaces.errors import InterfaceError
 from interfaces.load import load
-from interfaces.python.modules import left_out, write_modules
+from interfaces.python.modules import write_modules
 from sapwood import BadReply, ServiceError
 from sapwood.stub_samples import sample
 from sapwood.stubs import Function, InternalError
@@ -229,12 +229,6 @@ def refused(folder: Path, files: dict[str, str], said: str) -> None:
     with pytest.raises(InterfaceError) as error:
         write_modules(catalogue)
     assert said in str(error.value)
-
-
-def test_functions_that_pass_channels_are_left_out() -> None:
-    catalogue = load(EXAMPLES)
-    assert left_out(catalogue) == ["tills.screen.picture"]
-    assert "picture" not in write_modules(catalogue)["tills_v1.py"]
 
 
 def test_the_example_is_as_its_definitions_say() -> None:

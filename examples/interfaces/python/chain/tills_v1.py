@@ -1,6 +1,6 @@
 """Tills of a store, and what goes over them.
 
-Interface tills 1.0, for which answer: Store Systems.
+Interface tills 1.1, for which answer: Store Systems.
 
 Written by `sapwood idl python`: change the definition, and write it again.
 """
@@ -14,6 +14,7 @@ from sapwood.stub_commands import main
 from sapwood.stub_samples import sample
 from sapwood.stubs import (
     Caller,
+    Channel,
     DeclaredError,
     Function,
     Int64,
@@ -29,7 +30,7 @@ from sapwood.stubs import (
 from .common import Money
 
 INTERFACE = "tills"
-VERSION = "1.0"
+VERSION = "1.1"
 
 
 class StateClosed(Struct, frozen=True, omit_defaults=True, tag_field="case", tag="closed"):
@@ -145,7 +146,127 @@ _RESTART = Function(
 )
 
 
-FUNCTIONS = (_LIST, _TAKINGS_OF, _RESTART)
+class _InstallIn(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """Give a till a new program."""
+
+    till: Int64
+    """Its number."""
+    program: Channel
+    """The program, as a ZIP file."""
+
+
+class InstallOut(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Give a till a new program."""
+
+    size: Int64
+    """Its bytes."""
+
+
+_INSTALL = Function(
+    "install",
+    _InstallIn,
+    InstallOut,
+    NoSuchTill,
+    TillIsOpen,
+    about="Give a till a new program.",
+    inputs_about={"till": "Its number.", "program": "The program, as a ZIP file."},
+)
+
+
+class _ScreenPictureIn(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """A picture of the screen."""
+
+    till: Int64
+    """Its number."""
+
+
+class ScreenPictureOut(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A picture of the screen."""
+
+    png: Channel
+    """The picture, as a PNG file."""
+
+
+_SCREEN_PICTURE = Function(
+    "screen.picture",
+    _ScreenPictureIn,
+    ScreenPictureOut,
+    NoSuchTill,
+    about="A picture of the screen.",
+    inputs_about={"till": "Its number."},
+)
+
+
+FUNCTIONS = (_LIST, _TAKINGS_OF, _RESTART, _INSTALL, _SCREEN_PICTURE)
+
+
+class TillsScreenClient:
+    """What a till shows."""
+
+    def __init__(self, caller: Caller) -> None:
+        self._caller = caller
+
+    async def picture(self, *, till: Int64) -> ScreenPictureOut:
+        """A picture of the screen.
+
+        `till`: Its number.
+
+        Raises NoSuchTill.
+        """
+        return await self._caller.call(_SCREEN_PICTURE, _ScreenPictureIn(till=till))
+
+
+class TillsScreenSyncClient:
+    """What a till shows."""
+
+    def __init__(self, caller: SyncCaller) -> None:
+        self._caller = caller
+
+    def picture(self, *, till: Int64) -> ScreenPictureOut:
+        """A picture of the screen.
+
+        `till`: Its number.
+
+        Raises NoSuchTill.
+        """
+        return self._caller.call(_SCREEN_PICTURE, _ScreenPictureIn(till=till))
+
+
+class TillsScreenServer(Protocol):
+    """What a till shows.
+
+    A server has these functions, each either with or without `async`; those without run in threads.
+    """
+
+    def picture(self, *, till: Int64) -> Awaitable[ScreenPictureOut] | ScreenPictureOut:
+        """A picture of the screen.
+
+        `till`: Its number.
+
+        Raises NoSuchTill.
+        """
+        ...
+
+
+class TillsScreen_server_dispatcher(Interface):
+    """Checks and converts the inputs and outputs of a server: `rpc.serve(queue, [this])`."""
+
+    def __init__(self, server: TillsScreenServer) -> None:
+        super().__init__(handlers({_SCREEN_PICTURE: server.picture}), INTERFACE, VERSION)
+
+
+class TillsScreen_skeleton:
+    """Says of each function that it is not implemented: derive from it, and replace them one by one."""
+
+    async def picture(self, *, till: Int64) -> ScreenPictureOut:
+        raise Unimplemented("screen.picture")
+
+
+class TillsScreen_test:
+    """Answers each call with a value of its type."""
+
+    async def picture(self, *, till: Int64) -> ScreenPictureOut:
+        return sample(ScreenPictureOut)
 
 
 class TillsClient:
@@ -156,6 +277,7 @@ class TillsClient:
 
     def __init__(self, rpc: Rpc, queue: str = INTERFACE, *, timeout: float | None = -1.0) -> None:
         self._caller = Caller(rpc, queue, INTERFACE, VERSION, timeout)
+        self.screen = TillsScreenClient(self._caller)
 
     async def list_(self) -> ListOut:
         """All tills of the store."""
@@ -180,6 +302,16 @@ class TillsClient:
         """
         await self._caller.call(_RESTART, _RestartIn(till=till, even_if_open=even_if_open))
 
+    async def install(self, *, till: Int64, program: Channel) -> InstallOut:
+        """Give a till a new program.
+
+        `till`: Its number.
+        `program`: The program, as a ZIP file.
+
+        Raises NoSuchTill, TillIsOpen.
+        """
+        return await self._caller.call(_INSTALL, _InstallIn(till=till, program=program))
+
 
 class TillsSyncClient:
     """Tills of a store, and what goes over them.
@@ -189,6 +321,7 @@ class TillsSyncClient:
 
     def __init__(self, rpc: SyncRpc, queue: str = INTERFACE, *, timeout: float | None = -1.0) -> None:
         self._caller = SyncCaller(rpc, queue, INTERFACE, VERSION, timeout)
+        self.screen = TillsScreenSyncClient(self._caller)
 
     def list_(self) -> ListOut:
         """All tills of the store."""
@@ -213,12 +346,25 @@ class TillsSyncClient:
         """
         self._caller.call(_RESTART, _RestartIn(till=till, even_if_open=even_if_open))
 
+    def install(self, *, till: Int64, program: Channel) -> InstallOut:
+        """Give a till a new program.
+
+        `till`: Its number.
+        `program`: The program, as a ZIP file.
+
+        Raises NoSuchTill, TillIsOpen.
+        """
+        return self._caller.call(_INSTALL, _InstallIn(till=till, program=program))
+
 
 class TillsServer(Protocol):
     """Tills of a store, and what goes over them.
 
     A server has these functions, each either with or without `async`; those without run in threads.
     """
+
+    @property
+    def screen(self) -> TillsScreenServer: ...
 
     def list_(self) -> Awaitable[ListOut] | ListOut:
         """All tills of the store."""
@@ -243,13 +389,31 @@ class TillsServer(Protocol):
         """
         ...
 
+    def install(self, *, till: Int64, program: Channel) -> Awaitable[InstallOut] | InstallOut:
+        """Give a till a new program.
+
+        `till`: Its number.
+        `program`: The program, as a ZIP file.
+
+        Raises NoSuchTill, TillIsOpen.
+        """
+        ...
+
 
 class Tills_server_dispatcher(Interface):
     """Checks and converts the inputs and outputs of a server: `rpc.serve(queue, [this])`."""
 
     def __init__(self, server: TillsServer) -> None:
         super().__init__(
-            handlers({_LIST: server.list_, _TAKINGS_OF: server.takings_of, _RESTART: server.restart}),
+            handlers(
+                {
+                    _LIST: server.list_,
+                    _TAKINGS_OF: server.takings_of,
+                    _RESTART: server.restart,
+                    _INSTALL: server.install,
+                    _SCREEN_PICTURE: server.screen.picture,
+                },
+            ),
             INTERFACE,
             VERSION,
         )
@@ -257,6 +421,9 @@ class Tills_server_dispatcher(Interface):
 
 class Tills_skeleton:
     """Says of each function that it is not implemented: derive from it, and replace them one by one."""
+
+    def __init__(self) -> None:
+        self.screen: TillsScreenServer = TillsScreen_skeleton()
 
     async def list_(self) -> ListOut:
         raise Unimplemented("list")
@@ -267,9 +434,15 @@ class Tills_skeleton:
     async def restart(self, *, till: Int64, even_if_open: bool) -> None:
         raise Unimplemented("restart")
 
+    async def install(self, *, till: Int64, program: Channel) -> InstallOut:
+        raise Unimplemented("install")
+
 
 class Tills_test:
     """Answers each call with a value of its type."""
+
+    def __init__(self) -> None:
+        self.screen: TillsScreenServer = TillsScreen_test()
 
     async def list_(self) -> ListOut:
         return sample(ListOut)
@@ -279,6 +452,9 @@ class Tills_test:
 
     async def restart(self, *, till: Int64, even_if_open: bool) -> None:
         return None
+
+    async def install(self, *, till: Int64, program: Channel) -> InstallOut:
+        return sample(InstallOut)
 
 
 if __name__ == "__main__":
