@@ -203,6 +203,15 @@ async def test_a_message_is_shown_whole_and_a_queue_is_purged(tree: Tree, opened
     payload = panel.get_by_label("The payload")
     await expect(payload).to_have_text(json.dumps(json.loads(long), indent=2))
     await expect(panel).to_contain_text("correlation_id")
+    forms = panel.get_by_role("group", name="Show it as")
+    await forms.get_by_role("button", name="Text").click()
+    await expect(payload).to_have_text(long)
+    await forms.get_by_role("button", name="Hex").click()
+    await expect(payload).to_contain_text(
+        '00000000  7b 22 61 72 74 69 63 6c 65 22 3a 20 31 30 30 34  {"article": 1004'
+    )
+    await forms.get_by_role("button", name="JSON").click()
+    await expect(payload).to_have_text(json.dumps(json.loads(long), indent=2))
     async with page.expect_download() as download:
         await panel.get_by_role("button", name="Download").click()
     assert (await (await download.value).path()).read_bytes() == long.encode()
@@ -210,6 +219,9 @@ async def test_a_message_is_shown_whole_and_a_queue_is_purged(tree: Tree, opened
     await expect(payload).to_contain_text(
         "00000000  00 01 74 69 6c 6c ff 00 01 74 69 6c 6c ff 00 01  ..till...till..."
     )
+    await expect(forms.get_by_role("button", name="JSON")).to_have_count(0)
+    await forms.get_by_role("button", name="Text").click()
+    await expect(payload).to_contain_text("till")
     await panel.get_by_role("button", name="Hide").click()
     await expect(payload).to_have_count(0)
     await panel.get_by_role("button", name="Purge…").click()
@@ -249,6 +261,41 @@ async def test_a_queue_is_created_and_a_message_is_published_from_the_page(
         message.ack()
     (change, *_) = tree.nodes["hq"].running.trail.latest()
     assert (change.who, change.operation) == ("local", "POST /api/publish/{destination}")
+
+
+async def test_definitions_go_to_a_file_and_come_from_it_after_a_question(
+    tree: Tree, opened: Opened, tmp_path: Path, watched: Any
+) -> None:
+    watched.expected |= {"status of 400"}
+    page = await opened(tree.url("hq"))
+    async with aiohttp.ClientSession() as http:
+        for path in ("queues/sales?home=1", "queues/returns"):
+            (await http.post(f"{tree.url('hq')}/api/{path}")).raise_for_status()
+    await page.get_by_role("button", name="Definitions…").click()
+    panel = page.locator(".panel")
+    async with page.expect_download() as download:
+        await panel.get_by_role("button", name="Export").click()
+    file = tmp_path / (await download.value).suggested_filename
+    assert file.name == "hq-definitions.json"
+    await (await download.value).save_as(file)
+    given = json.loads(file.read_text("utf-8"))
+    assert [(each["name"], each["home"]) for each in given["queues"]] == [("returns", False), ("sales", True)]
+    york = await opened(tree.url("york"))
+    await york.get_by_role("button", name="Definitions…").click()
+    panel = york.locator(".panel")
+    await panel.get_by_label("A file of definitions").set_input_files(file)
+    await expect(panel).to_contain_text("To be made: 2 queues. There already: nothing.")
+    await expect(panel).to_contain_text("the file is of 'hq', this is 'york'")
+    await panel.get_by_role("button", name="Import…").click()
+    await york.get_by_role("dialog", name="Import definitions").get_by_role("button", name="Import").click()
+    await expect(york.locator(".notice")).to_have_text("2 queues made at york.")
+    await expect(panel).to_contain_text("To be made: nothing. There already: 2 queues.")
+    assert tree.nodes["york"].core.custody.queues["queue:sales"].home
+    given["queues"] = [{"name": HOSTILE}, {"name": "x@hq"}]
+    wrong = tmp_path / "wrong.json"
+    wrong.write_text(json.dumps(given), "utf-8")
+    await panel.get_by_label("A file of definitions").set_input_files(wrong)
+    await expect(panel.locator(".banner")).to_contain_text("queues[1]: 'x@hq'")
 
 
 async def test_a_form_that_is_sent_twice_at_once_publishes_one_message(tree: Tree, opened: Opened) -> None:

@@ -1,21 +1,33 @@
-// One message of a queue with its whole payload: as text, JSON with its lines, or bytes in hexadecimal.
+// One message of a queue with its whole payload: as text, JSON with its lines, or bytes in hexadecimal, as one chooses.
 
-import { h } from "./dom.js";
+import { h, setText } from "./dom.js";
 import { bytes, count, visible } from "./format.js";
-import { facts } from "./parts.js";
+import { facts, segments } from "./parts.js";
+import { download } from "./saving.js";
 
 const MOST_SHOWN = 256 * 1024;
 const A_LINE = 16;
+const FORMS = { text: ["Text", asText], json: ["JSON", asJson], hex: ["Hex", hexadecimal] };
 
 // `close()` is called by the button that hides it.
 export function wholeMessage(message, close) {
   const data = dataOf(message);
+  const shown = data.subarray(0, MOST_SHOWN);
+  const payload = h("pre", { class: "payload", tabindex: "0", "aria-label": "The payload" });
+  const forms = segments("Show it as", (form) => draw(form));
+  const options = Object.entries(FORMS).filter(([form]) => form !== "json" || asJson(shown) !== null).map(([form, [name]]) => [form, name]);
+  const draw = (form) => {
+    forms.draw(options, form);
+    setText(payload, FORMS[form][1](shown));
+  };
+  draw(message.encoding === "base64" ? "hex" : options.some(([form]) => form === "json") ? "json" : "text");
   const properties = Object.entries(message.properties ?? {}).map(([name, value]) => [name, visible(typeof value === "object" ? JSON.stringify(value) : String(value))]);
   return [
     h("h3", {}, "The whole message", h("span", { class: "muted" }, `${bytes(message.size)}${data.length > MOST_SHOWN ? `, the first ${bytes(MOST_SHOWN)} are shown` : ""}`)),
     facts([["Message", message.id], ["For", visible(message.destination)], message.origin && ["From", visible(message.origin)], ["Deliveries", count(message.deliveries)], ...properties]),
-    h("pre", { class: "payload", tabindex: "0", "aria-label": "The payload" }, readable(message, data.subarray(0, MOST_SHOWN))),
-    h("div", {}, h("button", { type: "button", on: { click: () => download(message, data) } }, "Download"), " ", h("button", { type: "button", on: { click: close } }, "Hide")),
+    h("p", { class: "actions" }, forms.element),
+    payload,
+    h("div", {}, h("button", { type: "button", on: { click: () => download(`${message.id}.bin`, data) } }, "Download"), " ", h("button", { type: "button", on: { click: close } }, "Hide")),
   ];
 }
 
@@ -24,13 +36,16 @@ function dataOf(message) {
   return Uint8Array.from(atob(message.payload), (letter) => letter.charCodeAt(0));
 }
 
-function readable(message, shown) {
-  if (message.encoding === "base64") return hexadecimal(shown);
-  const text = new TextDecoder().decode(shown);
+function asText(data) {
+  return new TextDecoder().decode(data);
+}
+
+// Null where it is none.
+function asJson(data) {
   try {
-    return JSON.stringify(JSON.parse(text), null, 2);
+    return JSON.stringify(JSON.parse(new TextDecoder().decode(data)), null, 2);
   } catch {
-    return text;
+    return null;
   }
 }
 
@@ -43,10 +58,4 @@ function hexadecimal(data) {
     lines.push(`${start.toString(16).padStart(8, "0")}  ${codes.padEnd(3 * A_LINE)} ${letters}`);
   }
   return lines.join("\n");
-}
-
-function download(message, data) {
-  const link = h("a", { download: `${message.id}.bin`, href: URL.createObjectURL(new Blob([data])) });
-  link.click();
-  URL.revokeObjectURL(link.href);
 }

@@ -1,6 +1,7 @@
 // The node at a glance: figures with their last two minutes, what needs somebody, its links and queues.
 
 import { askAll, poll } from "../api.js";
+import { showDefinitions } from "../definitions.js";
 import { drawer, h, setText } from "../dom.js";
 import { age, bytes, count, duration, plural, rate, short, visible } from "../format.js";
 import { linkState, linkWhy, shape, stateMark } from "../icons.js";
@@ -151,7 +152,7 @@ function show(root, { live }) {
   };
   const unlinked = h("div", { class: "columns" }, cards.attention.element, cards.links.element);
   root.append(
-    h("div", { class: "head" }, h("h1", {}, "Overview")),
+    h("div", { class: "head" }, h("h1", {}, "Overview"), h("span", { class: "grow" }), h("button", { type: "button", on: { click: showDefinitions } }, "Definitions…")),
     h("div", { class: "tiles" }, Object.values(tiles).map((made) => made.element)),
     unlinked,
     cards.queues.element,
