@@ -55,6 +55,7 @@ TABLE: Final[dict[str, tuple[str, ...]]] = {
         "network/test_58_who_was_there_before_the_node.py",
         "network/test_66_cores_are_found_by_one_name.py",
         "network/test_88_a_broker_that_forgot_who_reads.py",
+        "network/test_118_a_mosquitto_is_killed_with_the_documented_lines.py",
         "network/test_109_a_reader_that_leaves_delays_nobody.py",
         "network/test_110_retained_at_a_rabbitmq.py",
         "network/test_91_an_idle_leaf_loads_what_it_needs.py",

@@ -199,7 +199,7 @@ async def _saves(ear: MqttConnection, ears: _Ears) -> list[Finding]:
     text = (
         "the broker does not show that it saves at once what it confirms: killed, it comes back as it was"
         " up to half an hour ago, and what it confirmed since is lost; add the lines that lack, and restart"
-        " Mosquitto"
+        " Mosquitto: it loses what it answered in the last round of its loop then, and nothing before"
     )
     return [Finding(False, text, KEPT[:4])]
 
