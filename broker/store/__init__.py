@@ -1,4 +1,5 @@
-"""The node's durable store: `Store.open`, `GroupCommit` in front of it, and `recover` for a damaged one.
+"""The node's durable store: `Store.open`, `GroupCommit` in front of it, and `recovery` for a
+damaged one, which no start loads.
 
 | module | |
 |---|---|
@@ -19,7 +20,6 @@
 from broker.store.commit import GroupCommit
 from broker.store.errors import StoreBusy, StoreCorrupt, StoreFull, StoreIOFailed, StoreMismatch
 from broker.store.loaded import Loaded
-from broker.store.recovery import Report, recover
 from broker.store.schema import LoadedBundle
 from broker.store.store import Store
 
@@ -27,12 +27,10 @@ __all__ = [
     "GroupCommit",
     "Loaded",
     "LoadedBundle",
-    "Report",
     "Store",
     "StoreBusy",
     "StoreCorrupt",
     "StoreFull",
     "StoreIOFailed",
     "StoreMismatch",
-    "recover",
 ]

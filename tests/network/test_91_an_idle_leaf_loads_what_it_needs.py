@@ -20,8 +20,9 @@ from mosquitto_server import MosquittoServer
 from broker.cli.demo.plan import free_ports
 
 NOT_NEEDED = (
-    "aiohttp", "broker.cli.app", "broker.http.app", "cryptography", "dns.resolver", "lark", "pika",
-    "prompt_toolkit", "pyarrow", "rich", "typer", "websockets.asyncio", "websockets.server", "zoneinfo",
+    "aiohttp", "broker.cli.app", "broker.http.app", "broker.store.recovery", "cryptography", "dns.resolver",
+    "lark", "pika", "prompt_toolkit", "pyarrow", "rich", "typer", "websockets.asyncio", "websockets.server",
+    "zoneinfo",
 )  # fmt: skip
 LEAF = """
 import atexit, json, sys

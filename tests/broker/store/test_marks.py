@@ -5,7 +5,8 @@ import shutil
 import pytest
 
 from broker.core.rows import CopyRow
-from broker.store import StoreCorrupt, marks, recover
+from broker.store import StoreCorrupt, marks
+from broker.store.recovery import recover
 
 
 def left_by_a_kill(store, directory, *, with_log: bool):

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from broker.core.rows import CopyRow, MetaRow, QueueRow, RouteRow, SeenRow, Transaction
-from broker.store import Store, StoreBusy, StoreCorrupt, StoreMismatch, migrations, recover
+from broker.store import Store, StoreBusy, StoreCorrupt, StoreMismatch, migrations
+from broker.store.recovery import recover
 from sapwood.protocol.errors import StoreError
 
 PAGE = 4096
