@@ -34,6 +34,7 @@ aiohttp only when a connection is opened. A name is imported when it is first as
 | `socket` | the client's connection: WebSocket packets with aiohttp |
 | `stub_channels` | the channels of a generated command line: files that are sent and written |
 | `stub_commands` | the command line of a generated module |
+| `stub_completion` | completion of that command line by bash |
 | `stub_samples` | a value of each type that an interface can have, for tests of callers |
 | `stubs` | the ground on which generated modules stand: typed functions, calls, dispatch, errors |
 | `subscription` | a subscription: an async iterator of deliveries, or of batches |

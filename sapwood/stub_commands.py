@@ -24,6 +24,7 @@ from sapwood.client import DEFAULT_ADDRESS
 from sapwood.errors import ClientError
 from sapwood.options import ClientOptions
 from sapwood.stub_channels import STANDARD, Sent, received
+from sapwood.stub_completion import Parser, named, script
 from sapwood.stub_samples import CHANNEL
 from sapwood.stubs import Function, SyncCaller
 
@@ -109,8 +110,8 @@ def _print(outputs: msgspec.Struct, come: Mapping[str, str], *, as_json: bool, f
         )
 
 
-def _parser(interface: str, version: str, functions: Sequence[Function[Any, Any]]) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def _parser(interface: str, version: str, functions: Sequence[Function[Any, Any]]) -> Parser:
+    parser = Parser(
         prog=f"{interface} {version}", description=f"Call a function of the interface {interface} {version}."
     )
     parser.add_argument(
@@ -127,15 +128,27 @@ def _parser(interface: str, version: str, functions: Sequence[Function[Any, Any]
     )
     parser.add_argument("--ca", metavar="FILE", help="Certificates of authorities that are trusted (PEM).")
     parser.add_argument("--json", action="store_true", help="Print the outputs as one JSON object.")
+    about = "Print what gives bash a command of this name, which calls this one and completes its words."
+    parser.add_argument("--completion", type=named, metavar="NAME", action=_Complete, help=about)
     commands = parser.add_subparsers(required=True, metavar="FUNCTION")
     for function in functions:
         command = commands.add_parser(function.name, help=function.about, description=function.about)
         command.set_defaults(function=function)
+        parser.functions[function.name] = command
         for each in _fields(function.inputs):
             _add(command, each, function.inputs_about.get(each.encode_name, ""))
         for each in filter(_is_channel, _fields(function.outputs)):
             _add_save(command, each)
     return parser
+
+
+class _Complete(argparse.Action):
+    """Print the completion, and end."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *said: Any) -> None:
+        assert isinstance(parser, Parser)
+        print(script(said[1], parser), end="")
+        parser.exit()
 
 
 def _fields(kind: type[msgspec.Struct]) -> tuple[inspect.Field, ...]:
