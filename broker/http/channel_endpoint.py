@@ -45,6 +45,7 @@ class ChannelEndpoint(Endpoint):
     def __init__(self, node: NodePort, settings: HttpSettings, guests: Guests) -> None:
         super().__init__(node, settings, guests)
         self._open: set[asyncio.Task[None]] = set()
+        self._places = 0
 
     def __repr__(self) -> str:
         return f"<ChannelEndpoint open={len(self._open)}>"
@@ -69,10 +70,6 @@ class ChannelEndpoint(Endpoint):
         )
         if not opened.can_prepare(request):
             return not_upgraded(request, "channels are WebSockets: `sapwood forward` opens them")
-        most = MOST if _is_for_operators(request) else MOST // 2
-        if len(self._open) >= most:
-            text = f"{most} channels are open here: close one"
-            return parting(request, web.json_response({"code": "BUSY", "text": text}, status=503))
         guest = self._guests(request)
         if guest is not None and not guest.may_log_in:
             return parting(request, web.json_response({"code": "BUSY", "text": TOO_MANY}, status=503))
@@ -125,6 +122,24 @@ class ChannelEndpoint(Endpoint):
         cut: Cut,
     ) -> web.StreamResponse:
         """Serve whoever has proved who it is, until that is over or it may not go on."""
+        most = MOST if _is_for_operators(request) else MOST // 2
+        if self._places >= most:
+            text = f"{most} channels are open here: close one"
+            return parting(request, web.json_response({"code": "BUSY", "text": text}, status=503))
+        self._places += 1
+        try:
+            return await self._serve(request, opened, guest, work, cut)
+        finally:
+            self._places -= 1
+
+    async def _serve(
+        self,
+        request: web.Request,
+        opened: web.WebSocketResponse,
+        guest: Guest | None,
+        work: Callable[[WebSocketPipe], Coroutine[Any, Any, None]],
+        cut: Cut,
+    ) -> web.StreamResponse:
         if guest is not None:
             guest.prove()
         await opened.prepare(request)

@@ -47,6 +47,10 @@ class ChannelUser(NamedTuple):
         """'' if it may. The certificate of a child is no way round the child's permit."""
         return self.rights.why_not_open(name, node)
 
+    def may_offer(self, name: str, node: str) -> bool:
+        """Through the tree, which is no way round the child's permit either."""
+        return not self.rights.why_not_offer(name, node)
+
 
 @asynccontextmanager
 async def application(
@@ -78,8 +82,10 @@ async def offered(node: NodePort, pipe: WebSocketPipe, who: ChannelUser) -> None
     if not applications.has_room:
         await pipe.abort(_NO_ROOM)
         return
-    name = f"channel-{secrets.token_hex(16)}" if settings.offered_to else ""
-    said = {"node": node.running.name, "name": name, "listen": settings.listen}
+    name, here = f"channel-{secrets.token_hex(16)}" if settings.offered_to else "", node.running.name
+    if name and not who.may_offer(name, here):
+        name = ""
+    said = {"node": here, "name": name, "listen": settings.listen}
     try:
         await pipe.say(msgspec.json.encode(said).decode())
         if name:

@@ -11,10 +11,12 @@
 
 | module | |
 |---|---|
+| `callers` | whoever has connected where a channel waits, and has not said the secret yet |
 | `ends` | an application's end of a channel: how it is made and taken |
 | `pipes` | pipes: bytes in both directions, each of which ends by itself; a TCP connection is one |
 | `probes` | dead connections: who has gone without a word |
 | `proxy` | the process beside an application that waits for whoever takes its channel, and passes bytes on |
+| `socket_folder` | a folder for a Unix socket, which is removed after a process that was killed |
 | `urls` | a channel in a message: where it is taken, and the secret that is shown there |
 | `websocket_pipe` | a WebSocket as a pipe |
 

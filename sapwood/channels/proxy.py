@@ -13,21 +13,21 @@ import asyncio
 import contextlib
 import hmac
 import os
-import shutil
 import signal
 import socket
 import ssl
 import sys
-import tempfile
 from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
 from typing import Final, NoReturn
 from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
 
+from sapwood.channels.callers import MOST as _AT_ONCE
+from sapwood.channels.callers import Callers, host_of
 from sapwood.channels.pipes import PipeBroken, TcpPipe, join, reset_when_closed, until_first
 from sapwood.channels.probes import probe
+from sapwood.channels.socket_folder import SocketFolder
 from sapwood.channels.urls import MOST, ChannelUrls, new_secret, parts_of
 from sapwood.channels.websocket_pipe import MAX_MESSAGE, OPEN, WebSocketPipe
 from sapwood.options import NodePlace, context_of
@@ -35,8 +35,7 @@ from sapwood.options import NodePlace, context_of
 _SECRET: Final = 44
 """Bytes of a secret, with the end of its line."""
 _PROOF: Final = 5.0
-_AT_ONCE: Final = 32
-"""Seconds in which the secret comes, and callers that are listened to at a time."""
+"""Seconds in which the secret comes."""
 _ANSWER: Final = 35.0
 _LAST_WORDS: Final = 24 * 3600.0
 """Seconds until a node has taken the last bytes; nobody else keeps them when this process ends."""
@@ -152,9 +151,8 @@ class Waiting:
         self._secret = new_secret()
         self._taken = False
         self._lines: list[socket.socket] = []
-        self._busy = asyncio.Semaphore(_AT_ONCE)
         self._node: WebSocketPipe | None = None
-        self._folder = Path(tempfile.mkdtemp(prefix="sapwood-channel-"))
+        self._folder = SocketFolder()
 
     def __repr__(self) -> str:
         return f"<Waiting in {self._folder} taken={self._taken}>"
@@ -173,7 +171,7 @@ class Waiting:
         except _Taken:
             pass
         finally:
-            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder.remove()
 
     async def _until_over(self, offered: Offered) -> None:
         with contextlib.ExitStack() as stack:
@@ -197,7 +195,7 @@ class Waiting:
         """Those that can be here and are taken by their URL: an address may be none of this machine
         today, and a folder's path too long for a socket.
         """
-        path = f"{self._folder}/socket"
+        path = self._folder.path
         places: list[tuple[socket.AddressFamily, str | tuple[str, int]]] = [(socket.AF_UNIX, path)]
         places += [(_family(host), (host, 0)) for host in hosts[: MOST - 2]]
         for family, place in places:
@@ -214,7 +212,7 @@ class Waiting:
         await asyncio.sleep(self._asked.wait)
         if self._taken:
             await asyncio.Event().wait()
-        shutil.rmtree(self._folder, ignore_errors=True)  # whoever hears of the end finds nothing left of it
+        self._folder.remove()  # whoever hears of the end finds nothing left of it
         await TcpPipe(self._near).abort("nobody took it in time")
 
     def _is_first(self, said: bytes) -> bool:
@@ -222,7 +220,7 @@ class Waiting:
         well = not self._taken and hmac.compare_digest(said, f"{self._secret}\n".encode())
         if well:
             self._taken = True
-            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder.remove()
             for line in self._lines:
                 with contextlib.suppress(OSError):
                     line.shutdown(socket.SHUT_RDWR)  # nobody else is let in, as long as the channel lasts
@@ -246,31 +244,38 @@ class Waiting:
         await join(TcpPipe(self._near), node)
 
     async def _accept(self, listener: socket.socket) -> None:
-        loop = asyncio.get_running_loop()
+        loop, callers = asyncio.get_running_loop(), Callers()
         async with asyncio.TaskGroup() as group:
             while not self._taken:
-                await self._busy.acquire()
                 try:
-                    line, _ = await loop.sock_accept(listener)
+                    line, place = await loop.sock_accept(listener)
                 except OSError:
                     if self._taken:
                         break
                     raise
-                group.create_task(self._prove(line))
+                if self._taken:
+                    line.close()
+                    break
+                callers.add(host_of(place), group.create_task(self._prove(line, callers)))
+                await asyncio.sleep(0)  # it reads what is there already, before others are let in
             await asyncio.Event().wait()
 
-    async def _prove(self, line: socket.socket) -> None:
-        pipe, said = TcpPipe(line), b""
+    async def _prove(self, line: socket.socket, callers: Callers) -> None:
+        pipe, said, well = TcpPipe(line), b"", False
         try:
             with contextlib.suppress(PipeBroken, TimeoutError):
                 async with asyncio.timeout(_PROOF):
                     while len(said) < _SECRET and (part := await pipe.read(_SECRET - len(said))):
                         said += part
-            if not self._is_first(said):
-                await pipe.abort("no")
-                return
+            well = self._is_first(said)
         finally:
-            self._busy.release()
+            if not well:
+                await pipe.abort("no")
+        if not well:
+            return
+        task = asyncio.current_task()
+        if task is not None:
+            callers.discard(task)  # nobody whom it has to make room for
         if line.family == socket.AF_UNIX:
             socket.send_fds(line, [_ACCEPTED], [self._near.fileno()])
             raise _Taken

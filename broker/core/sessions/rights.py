@@ -67,6 +67,10 @@ class Rights:
         """May it open a channel? An account has no rules for that, and a child has."""
         return self.permit.why_not_open(name, node) if self.is_of_child and self.permit is not None else ""
 
+    def why_not_offer(self, name: str, node: str) -> str:
+        """May others take a channel that it makes at a node? Those of a child are the child's to serve."""
+        return self.permit.why_not_serve(name, node) if self.is_of_child and self.permit is not None else ""
+
     def check_everything(self, what: str) -> None:
         """Raises `SwitchError` unless nothing limits it."""
         if self.limited:

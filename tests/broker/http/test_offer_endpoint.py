@@ -8,6 +8,7 @@ from typing import Any
 import aiohttp
 import pytest
 
+from broker.core.errors import SwitchError
 from broker.core.sessions.rights import Rights
 from broker.entrance.entrance import Entrance
 from broker.http.offer_endpoint import _taken
@@ -70,6 +71,35 @@ async def test_a_certificate_takes_no_channels_that_its_child_may_not_open(
     monkeypatch.setattr(Entrance, "admitted", admitted)
     async with started(tmp_path) as (_, url, session), session.ws_connect(f"{url}/york/{NAME}") as taker:
         assert "PERMIT: hq lets shop open channels to till@york" in await taker.receive_str()
+
+
+@pytest.mark.parametrize(("serves", "is_offered"), [((), False), (("channel-*@hq",), True)])
+async def test_a_certificate_offers_no_channels_that_its_child_may_not_serve(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, serves: tuple[str, ...], *, is_offered: bool
+) -> None:
+    grant = Grant("hq", "shop", (), (), serves=serves)
+    shop = Rights("certificate shop", "shop:", Permit([Rules(grant)]), is_of_child=True)
+
+    async def admitted(*_: Any) -> Rights:
+        return shop
+
+    monkeypatch.setattr(Entrance, "admitted", admitted)
+    async with started(tmp_path) as (_, url, session), session.ws_connect(url) as maker:
+        assert ("channel-" in await maker.receive_str()) is is_offered
+
+
+async def test_a_stranger_is_not_told_whether_there_is_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refused(*_: Any) -> Rights:
+        raise SwitchError("who are you?")
+
+    monkeypatch.setattr("broker.http.channel_endpoint.MOST", 0)
+    monkeypatch.setattr(Entrance, "admitted", refused)
+    async with started(tmp_path) as (_, url, session):
+        with pytest.raises(aiohttp.WSServerHandshakeError) as caught:
+            await session.ws_connect(url)
+        assert caught.value.status != 503
 
 
 async def test_whoever_takes_a_channel_of_one_that_goes_just_then_is_told(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from config.channels import AppChannels
 from config.model import AdvisoryLog, Listener, Site
 from sapwood import channels
 from sapwood.channels import ChannelFailed, ChannelUrls
+from sapwood.channels.callers import MOST
 from sapwood.channels.ends import _line, _said, pair, take_now
 from sapwood.options import NodePlace
 
@@ -81,6 +82,18 @@ async def test_no_port_is_open_once_a_channel_is_taken(tmp_path: Path, way: str)
         host, port = given.urls[1].removeprefix("tcp://").split(":")
         with made, await channels.take(client, given, ways=(way,)), pytest.raises(ConnectionRefusedError):
             socket.create_connection((host, int(port)), timeout=PATIENCE)
+
+
+@pytest.mark.parametrize("way", ["unix", "tcp"])
+async def test_strangers_who_say_nothing_keep_nobody_out(tmp_path: Path, way: str) -> None:
+    async with started(tmp_path) as node:
+        client = Somebody(node.port)
+        made, given = await channels.make(client)
+        host, port = given.urls[1].removeprefix("tcp://").split(":")
+        with contextlib.ExitStack() as strangers, made:
+            for _ in range(3 * MOST):
+                strangers.enter_context(socket.create_connection((host, int(port)), timeout=PATIENCE))
+            (await channels.take(client, given, ways=(way,))).close()
 
 
 @pytest.mark.parametrize("way", ["", "tcp", "tree"])
