@@ -4,6 +4,8 @@ the long one is `tests/hostile/mutate.py`, and what that found is tried here for
 
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 from random import Random
 
@@ -35,6 +37,16 @@ def test_wrong_inputs_are_refused_by_the_errors_that_are_documented(parser: Pars
 def test_what_was_found_once_is_never_found_again(file: Path) -> None:
     with watched():
         attempt(BY_NAME[file.parent.name], file.read_bytes())
+
+
+def test_a_machine_that_is_busy_with_other_things_is_no_fault_and_an_input_without_end_is_one() -> None:
+    def waits(_: bytes) -> None:
+        time.sleep(1.5)
+
+    with watched(1.0):
+        attempt(Parser("waits", waits, (), (b"",)), b"")
+    with watched(0.01), pytest.raises(Fault, match=TooSlow.__name__):
+        attempt(Parser("stands", lambda _: threading.Event().wait(60), (), (b"",)), b"")
 
 
 def test_the_mutators_find_a_parser_that_does_not_keep_its_promise() -> None:

@@ -1,7 +1,8 @@
 """Tries one input on one parser: it returns a value, or raises an error that it documents, and soon.
 
-Law: another exception, more than `SLOWEST` seconds, or no memory is a `Fault`. `SLOWEST` is no measure of
-speed: it is a thousand times what the slowest input takes, and an input that takes longer stops a node.
+Law: another exception, more than `SLOWEST` seconds of the processor, or no memory is a `Fault`. `SLOWEST` is
+no measure of speed: it is a thousand times what the slowest input takes, and an input that takes longer stops
+a node. A machine that is busy with other things is no fault.
 """
 
 import contextlib
@@ -13,6 +14,8 @@ from typing import Any, Final
 from parsers import PARSERS, Parser
 
 SLOWEST: Final = 20.0
+STUCK: Final = 15.0
+"""Times as much, of time as it passes: an input that only waits stops a node, too."""
 
 
 class Fault(Exception):
@@ -42,17 +45,19 @@ def attempt(parser: Parser, data: bytes) -> None:
 @contextlib.contextmanager
 def watched(seconds: float = SLOWEST) -> Iterator[None]:
     """Let nothing in here go on for so long; call `still_well` in between. Main thread only."""
-    before = signal.signal(signal.SIGALRM, _too_slow)
+    before = {each: signal.signal(each, _too_slow) for each in (signal.SIGALRM, signal.SIGPROF)}
     still_well(seconds)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        still_well(0)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def still_well(seconds: float = SLOWEST) -> None:
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    signal.setitimer(signal.ITIMER_REAL, seconds * STUCK)
 
 
 def _too_slow(*_: Any) -> None:
