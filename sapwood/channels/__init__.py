@@ -11,7 +11,7 @@
 
 | module | |
 |---|---|
-| `callers` | whoever has connected where a channel waits, and has not said the secret yet |
+| `callers` | callers where a channel waits, which have not said the secret yet |
 | `ends` | an application's end of a channel: how it is made and taken |
 | `pipes` | pipes: bytes in both directions, each of which ends by itself; a TCP connection is one |
 | `probes` | dead connections: who has gone without a word |

@@ -1,4 +1,4 @@
-"""Whoever has connected to one address where a channel waits, and has not said the secret yet.
+"""Callers at one address where a channel waits, which have not said the secret yet.
 
 Law: strangers keep nobody out. Each address has room of its own. Where there is none left, the oldest of the
 host that has most there makes room for the newest.
@@ -41,7 +41,7 @@ class Callers:
 
 
 def host_of(place: object) -> str:
-    """Who that is, of the place that a socket tells; '' within the machine."""
+    """The host, or its network, of the place that a socket tells; '' within the machine."""
     if not isinstance(place, tuple):
         return ""
     host = str(place[0]).partition("%")[0]

@@ -1,4 +1,4 @@
-"""Whoever waits where a channel is taken, and makes room for others."""
+"""Callers where a channel is taken make room for others."""
 
 import asyncio
 
