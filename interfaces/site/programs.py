@@ -21,10 +21,12 @@ class _Endless(Exception):
 _SENDING: Final = """
 async def send(channel):
     reader, writer = await channel.stream()
-    writer.write(b"text")
-    writer.write_eof()
-    await reader.read()
-    writer.close()
+    try:
+        writer.write(b"text")
+        writer.write_eof()
+        await reader.read()
+    finally:
+        writer.close()
 """
 _READING: Final = """
 async def read(channel):
