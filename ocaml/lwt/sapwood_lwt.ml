@@ -10,7 +10,20 @@ module Io = struct
 
   type socket = Lwt_unix.file_descr
 
-  let connect host port =
+  let handshake = 10.
+
+  let channels socket =
+    let channel mode = Lwt_io.of_fd ~close:(fun () -> Lwt.return_unit) ~mode socket in
+    (channel Lwt_io.input, channel Lwt_io.output, socket)
+
+  let over_tls context host socket =
+    let open Lwt.Syntax in
+    let line = Lwt_ssl.embed_uninitialized_socket socket context in
+    Sapwood_tls.expect (Lwt_ssl.ssl_socket_of_uninitialized_socket line) host;
+    let* line = Lwt_ssl.ssl_perform_handshake line in
+    Lwt.return (Lwt_ssl.in_channel_of_descr line, Lwt_ssl.out_channel_of_descr line, socket)
+
+  let connect place host port =
     let open Lwt.Syntax in
     let* found = Lwt_unix.getaddrinfo host (string_of_int port) [ AI_SOCKTYPE SOCK_STREAM ] in
     match found with
@@ -26,8 +39,9 @@ module Io = struct
             Lwt_unix.set_close_on_exec socket;
             let* () = Lwt_unix.connect socket ai_addr in
             Lwt_unix.setsockopt socket TCP_NODELAY true;
-            let channel mode = Lwt_io.of_fd ~close:(fun () -> Lwt.return_unit) ~mode socket in
-            Lwt.return (channel Lwt_io.input, channel Lwt_io.output, socket))
+            match Sapwood_tls.context place with
+            | None -> Lwt.return (channels socket)
+            | Some context -> Lwt_unix.with_timeout handshake (fun () -> over_tls context host socket))
           close
 
   let shut socket = try Lwt_unix.shutdown socket SHUTDOWN_ALL with Unix.Unix_error _ -> ()

@@ -22,8 +22,8 @@ module Make (Io : S.IO) (Session : S.SESSION with type 'a io = 'a Io.t) = struct
   let fail = Io.fail
   let longest_read = 1.
 
-  let connect ?token ?account ?secret url =
-    Session.connect ?token ?account ?secret url >>= fun session ->
+  let connect ?token ?account ?secret ?ca ?certificate url =
+    Session.connect ?token ?account ?secret ?ca ?certificate url >>= fun session ->
     let waiting = Hashtbl.create 16 and monitor = Io.monitor () in
     return
       {

@@ -11,7 +11,8 @@ module type IO = sig
 
   type socket
 
-  val connect : string -> int -> (ic * oc * socket) t
+  val connect : Place.t -> string -> int -> (ic * oc * socket) t
+  (** To this host and port; with TLS where the place says https. *)
 
   val shut : socket -> unit
   (** End it: whoever reads from it is woken. *)
@@ -41,9 +42,17 @@ module type SESSION = sig
   type 'a io
   type t
 
-  val connect : ?token:string -> ?account:string * string -> ?secret:string -> string -> t io
+  val connect :
+    ?token:string ->
+    ?account:string * string ->
+    ?secret:string ->
+    ?ca:string ->
+    ?certificate:string * string ->
+    string ->
+    t io
   (** Log in at a node, as "http://127.0.0.1:7600". [token] names the session: a fresh one unless it is given.
-      [account]: a name and its password; [secret]: that of the node's sessions. A line that breaks later is made
+      [account]: a name and its password; [secret]: that of the node's sessions. [ca]: the file of those who may certify an
+      https node, the system's unless it is given; [certificate]: files of this application's own, and its key. A line that breaks later is made
       again, with growing pauses, and all that was subscribed to is subscribed to again; requests wait for that.
       Raises {!Errors.Connect_failed} and {!Errors.Refused}. *)
 
@@ -93,7 +102,14 @@ module type RPC = sig
   val return : 'a -> 'a io
   val fail : exn -> 'a io
 
-  val connect : ?token:string -> ?account:string * string -> ?secret:string -> string -> t io
+  val connect :
+    ?token:string ->
+    ?account:string * string ->
+    ?secret:string ->
+    ?ca:string ->
+    ?certificate:string * string ->
+    string ->
+    t io
   (** As a session's [connect]. *)
 
   val close : t -> unit

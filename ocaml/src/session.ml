@@ -64,7 +64,7 @@ module Make (Io : S.IO) = struct
 
   let link session headers =
     match Cohttp.Header.get_links headers with
-    | { target; _ } :: _ -> session.help <- Printf.sprintf "http://%s:%d%s" session.host session.port (Uri.to_string target)
+    | { target; _ } :: _ -> session.help <- session.place.uri ^ Uri.to_string target
     | [] -> ()
 
   let refused session status text =
@@ -114,7 +114,7 @@ module Make (Io : S.IO) = struct
 
   let opened session =
     let unreachable error = Io.fail (if Io.passes error then error else Broken (Printexc.to_string error)) in
-    Io.catch (fun () -> Io.connect session.host session.port) unreachable >>= fun (ic, oc, socket) ->
+    Io.catch (fun () -> Io.connect session.place session.host session.port) unreachable >>= fun (ic, oc, socket) ->
     let line = { ic; oc; socket } in
     Io.atomic (fun () -> session.lines <- line :: session.lines);
     let was_stale = session.stale in
@@ -186,19 +186,20 @@ module Make (Io : S.IO) = struct
     | None, Some secret -> [ ("authorization", "Bearer " ^ secret) ]
     | None, None -> []
 
-  let connect ?token ?account ?secret url =
+  let connect ?token ?account ?secret ?ca ?certificate url =
     let uri = Uri.of_string url in
     match (Uri.scheme uri, Uri.host uri) with
-    | Some "http", Some host ->
+    | Some (("http" | "https") as scheme), Some host ->
         let port = Option.value (Uri.port uri) ~default:7600 in
+        let uri = Uri.to_string (Uri.make ~scheme ~host ~port ()) in
         let session =
           {
             host;
             port;
             token = (match token with Some token -> token | None -> fresh_token ());
-            place = { uri = Uri.to_string (Uri.make ~scheme:"http" ~host ~port ()); account; secret };
+            place = { uri; account; secret; ca; certificate };
             proof = proof account secret;
-            help = Printf.sprintf "http://%s:%d/docs" host port;
+            help = uri ^ "/docs";
             idle = [];
             lines = [];
             kept = [];
@@ -209,7 +210,7 @@ module Make (Io : S.IO) = struct
         Io.catch
           (fun () -> on_a_line session (fun _ -> Io.return session))
           (function Broken said -> Io.fail (unreachable session said) | error -> Io.fail error)
-    | _ -> Io.fail (Errors.Connect_failed (Printf.sprintf "%S: expected http://HOST:PORT, of a node on this machine or network" url))
+    | _ -> Io.fail (Errors.Connect_failed (Printf.sprintf "%S: expected http://HOST:PORT or https://HOST:PORT of a node" url))
 
   let close session =
     session.closed <- true;

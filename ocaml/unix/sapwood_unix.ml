@@ -1,11 +1,16 @@
 module Io = struct
   type 'a t = 'a
-  type ic = in_channel
 
-  (* No channel of the standard library: those are flushed at exit, into whatever has their descriptor by then. *)
-  type oc = { to_ : Unix.file_descr; pending : Buffer.t }
+  type socket = {
+    descriptor : Unix.file_descr;
+    mutable tls : Ssl.socket option;
+    mutable freed : bool;
+  }
+
+  (* No channels of the standard library: those are flushed at exit, into whatever has their descriptor by then. *)
+  type ic = { from : socket; buffer : Bytes.t; mutable place : int; mutable size : int }
+  type oc = { to_ : socket; pending : Buffer.t }
   type conn = unit
-  type socket = in_channel
 
   let return value = value
   let ( >>= ) value next = next value
@@ -22,16 +27,57 @@ module Io = struct
 
   let atomic act = holding only act
 
-  let read_line channel =
-    match input_line channel with
-    | exception End_of_file -> None
-    | line ->
-        let size = String.length line in
-        Some (if size > 0 && line.[size - 1] = '\r' then String.sub line 0 (size - 1) else line)
+  let receive socket buffer =
+    match socket.tls with
+    | None -> Unix.read socket.descriptor buffer 0 (Bytes.length buffer)
+    | Some tls -> (
+        try Ssl.read tls buffer 0 (Bytes.length buffer) with Ssl.Read_error Ssl.Error_zero_return -> 0)
+
+  let give socket bytes from size =
+    match socket.tls with
+    | None -> Unix.write socket.descriptor bytes from size
+    | Some tls -> Ssl.write tls bytes from size
+
+  (* Is anything there? *)
+  let filled channel =
+    if channel.place < channel.size then true
+    else begin
+      channel.size <- receive channel.from channel.buffer;
+      channel.place <- 0;
+      channel.size > 0
+    end
 
   let read channel most =
-    let buffer = Bytes.create most in
-    Bytes.sub_string buffer 0 (input channel buffer 0 most)
+    if not (filled channel) then ""
+    else begin
+      let size = min most (channel.size - channel.place) in
+      let found = Bytes.sub_string channel.buffer channel.place size in
+      channel.place <- channel.place + size;
+      found
+    end
+
+  let read_line channel =
+    let line = Buffer.create 80 in
+    let rec go () =
+      if not (filled channel) then if Buffer.length line = 0 then None else Some (Buffer.contents line)
+      else begin
+        let left = channel.size - channel.place in
+        match Bytes.index_from_opt channel.buffer channel.place '\n' with
+        | Some end_ when end_ < channel.size ->
+            Buffer.add_subbytes line channel.buffer channel.place (end_ - channel.place);
+            channel.place <- end_ + 1;
+            Some (Buffer.contents line)
+        | _ ->
+            Buffer.add_subbytes line channel.buffer channel.place left;
+            channel.place <- channel.size;
+            go ()
+      end
+    in
+    let without_return line =
+      let size = String.length line in
+      if size > 0 && line.[size - 1] = '\r' then String.sub line 0 (size - 1) else line
+    in
+    Option.map without_return (go ())
 
   let write channel = Buffer.add_string channel.pending
 
@@ -39,31 +85,50 @@ module Io = struct
     let bytes = Buffer.to_bytes channel.pending in
     Buffer.clear channel.pending;
     let rec go from =
-      if from < Bytes.length bytes then go (from + Unix.write channel.to_ bytes from (Bytes.length bytes - from))
+      if from < Bytes.length bytes then go (from + give channel.to_ bytes from (Bytes.length bytes - from))
     in
     go 0
 
-  let connect host port =
+  let handshake = 10.
+
+  let over_tls socket context host =
+    let tls = Ssl.embed_socket socket.descriptor context in
+    Sapwood_tls.expect tls host;
+    Unix.setsockopt_float socket.descriptor SO_RCVTIMEO handshake;
+    Ssl.connect tls;
+    socket.tls <- Some tls
+
+  let connect place host port =
     match Unix.getaddrinfo host (string_of_int port) [ AI_SOCKTYPE SOCK_STREAM ] with
     | [] -> failwith "there is no such host"
     | { ai_family; ai_addr; _ } :: _ -> (
-        let socket = Unix.socket ~cloexec:true ai_family SOCK_STREAM 0 in
-        match Unix.connect socket ai_addr with
+        let descriptor = Unix.socket ~cloexec:true ai_family SOCK_STREAM 0 in
+        let socket = { descriptor; tls = None; freed = false } in
+        match
+          Unix.connect descriptor ai_addr;
+          Unix.setsockopt descriptor TCP_NODELAY true;
+          Option.iter (fun context -> over_tls socket context host) (Sapwood_tls.context place)
+        with
         | () ->
-            Unix.setsockopt socket TCP_NODELAY true;
-            let channel = Unix.in_channel_of_descr socket in
-            (channel, { to_ = socket; pending = Buffer.create 256 }, channel)
+            let buffer = Bytes.create 16384 in
+            ({ from = socket; buffer; place = 0; size = 0 }, { to_ = socket; pending = Buffer.create 256 }, socket)
         | exception error ->
-            Unix.close socket;
+            Unix.close descriptor;
             raise error)
 
-  let shut socket =
-    try Unix.shutdown (Unix.descr_of_in_channel socket) SHUTDOWN_ALL with Unix.Unix_error _ -> ()
+  let shut socket = try Unix.shutdown socket.descriptor SHUTDOWN_ALL with Unix.Unix_error _ -> ()
 
-  let free = close_in_noerr
+  (* Once: another thread's line may have the number by the second time. *)
+  let free socket =
+    let first () =
+      let first = not socket.freed in
+      socket.freed <- true;
+      first
+    in
+    if atomic first then try Unix.close socket.descriptor with Unix.Unix_error _ -> ()
 
   let within socket seconds act =
-    Unix.setsockopt_float (Unix.descr_of_in_channel socket) SO_RCVTIMEO seconds;
+    Unix.setsockopt_float socket.descriptor SO_RCVTIMEO seconds;
     act ()
 
   type monitor = { lock : Mutex.t; changed : Condition.t }

@@ -63,6 +63,8 @@ PACKAGES: Final = {
     "ocaml-findlib": "/usr/bin/ocamlfind",
     "libyojson-ocaml-dev": "/usr/lib/ocaml/yojson",
     "libcohttp-lwt-unix-ocaml-dev": "/usr/lib/ocaml/cohttp-lwt-unix",
+    "libssl-ocaml-dev": "/usr/lib/ocaml/ssl",
+    "liblwt-ssl-ocaml-dev": "/usr/lib/ocaml/lwt_ssl",
     "utop": "/usr/bin/utop",
 }
 """Debian's packages that these tests need, and how each is seen to be there."""

@@ -3,6 +3,7 @@
 open Sapwood
 
 let say form = Way.say form
+let ca = Sys.getenv_opt "CA"
 let pattern size = String.init size (fun place -> Char.chr (place * 7 mod 251))
 let way_of name = List.find (fun way -> Channel.name way = name) Channel.ways
 
@@ -55,14 +56,14 @@ module Acts (W : Way.S) = struct
       | Error error -> return (say "%s" (Printexc.to_string error)))
 
   let make url queue wait () =
-    let* session = Session.connect url in
+    let* session = Session.connect ?ca url in
     let* descriptor, given = Channel.make ~wait session in
     let* () = Session.send session queue (Sapwood.Channel.to_string given) in
     say "made";
     led (ends descriptor)
 
   let take url queue ways () =
-    let* session = Session.connect url in
+    let* session = Session.connect ?ca url in
     let* _ = Session.create session ~queue in
     let* () = Session.subscribe session queue in
     say "subscribed";

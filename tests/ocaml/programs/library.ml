@@ -3,6 +3,7 @@
 open Sapwood
 
 let say form = Way.say form
+let ca = Sys.getenv_opt "CA"
 
 module Acts (W : Way.S) = struct
   open W
@@ -61,7 +62,7 @@ module Acts (W : Way.S) = struct
 
   let serve url queue () =
     let methods = [ { Interface.name = "echo"; about = "Says it again."; run = answer } ] in
-    let* session = Session.connect url in
+    let* session = Session.connect ?ca url in
     let* _ = Session.create session ~queue in
     let* () = Session.subscribe session queue in
     say "serving";
@@ -76,7 +77,7 @@ module Acts (W : Way.S) = struct
         | Error error -> return (say "%s" (Printexc.to_string error)))
 
   let calls url queue () =
-    let* rpc = Rpc.connect url in
+    let* rpc = Rpc.connect ?ca url in
     let rpc = Rpc.at rpc ~queue in
     let echo ?interface ?version parameters = Call.make ?interface ?version "echo" parameters in
     let* () =
@@ -107,7 +108,7 @@ module Acts (W : Way.S) = struct
 
   (* One call for each line of standard input. *)
   let lines url queue () =
-    let* rpc = Rpc.connect url in
+    let* rpc = Rpc.connect ?ca url in
     let rec next () =
       match input_line stdin with
       | exception End_of_file -> return ()
