@@ -4,6 +4,8 @@ hq <- north <- shop
 """
 
 import asyncio
+import importlib
+import sys
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
@@ -13,49 +15,57 @@ import pytest
 from harness import PATIENCE, Network
 from test_111_channels_are_handed_over import start
 from test_113_channels_in_ocaml import closed, ends, says
+from workspace import ROOT, STREAMS
 
 from sapwood import Client, Rpc, ServiceError, channels, connect
 from sapwood.channels import AppChannel, ChannelUrls
+from sapwood.stub_samples import CHANNEL, sample
+
+sys.path.insert(0, str(ROOT / "tests" / "interfaces"))
+from every import package
 
 Program = asyncio.subprocess.Process
 KINDS = pytest.mark.parametrize("kind", ["unix", "lwt"])
 SIZE = 3_000_000
-GIVEN = ChannelUrls(urls=[f"sapwood://nowhere/channel-{'0' * 32}"], secret="A" * 43)
 
 
 def streams(ocaml: Path, *words: str) -> AbstractAsyncContextManager[Program]:
     return ends(ocaml, *words, name="streams")
 
 
-class Served:
-    """The functions, by a client of their node."""
+@pytest.fixture
+def v1(tmp_path: Path) -> Any:
+    """The generated Python."""
+    made = package(tmp_path, STREAMS, "streams_in_two_languages")
+    return importlib.import_module(f"{made.__name__}.streams_v1")
 
-    def __init__(self, client: Client) -> None:
-        self._client = client
-        self._writing: set[asyncio.Task[None]] = set()
 
-    async def fetch(self, name: str, times: int) -> dict[str, ChannelUrls]:
-        made, given = await channels.make(self._client)
-        self._writing.add(asyncio.create_task(_written(made, name.encode() * times)))
-        return {"bytes": given}
+def server(v1: Any, client: Client, writing: set[asyncio.Task[None]]) -> list[Any]:
+    """In Python; its channels are made and taken by a client of its node."""
 
-    async def keep(self, bytes: ChannelUrls) -> dict[str, Any]:
-        taken = await channels.take(self._client, bytes)
-        reader, writer = await taken.stream()
-        found = await reader.read()
-        await closed(writer)
-        return {"size": len(found), "way": taken.way}
+    class All(v1.StreamsAll_skeleton):  # type: ignore[misc]
+        async def echo(self, *, parts: list[Any], from_: Any, **rest: Any) -> Any:
+            if from_ == v1.SourceText("busy"):
+                raise v1.Busy(parts[0])
+            return v1.AllEchoOut(parts=parts, from_=from_, **rest)
 
-    async def echo(
-        self, parts: list[Any], named: dict[str, Any], maybe: Any = None, **rest: Any
-    ) -> dict[str, Any]:
-        if rest["from"] == {"case": "text", "value": "busy"}:
-            raise ServiceError("BUSY", "somebody has that one", parts[0])
-        return {"parts": parts, "named": named, "maybe": maybe, **rest}
+    class Streams(v1.Streams_skeleton):  # type: ignore[misc]
+        def __init__(self) -> None:
+            self.all = All()
 
-    async def done(self) -> None:
-        async with asyncio.timeout(PATIENCE):
-            await asyncio.gather(*self._writing)
+        async def fetch(self, *, name: str, times: int) -> Any:
+            made, given = await channels.make(client)
+            writing.add(asyncio.create_task(_written(made, name.encode() * times)))
+            return v1.FetchOut(bytes=given)
+
+        async def keep(self, *, bytes: ChannelUrls) -> Any:
+            taken = await channels.take(client, bytes)
+            reader, writer = await taken.stream()
+            found = await reader.read()
+            await closed(writer)
+            return v1.KeepOut(size=len(found), way=taken.way)
+
+    return [v1.Streams_server_dispatcher(Streams())]
 
 
 async def _written(made: AppChannel, found: bytes) -> None:
@@ -85,15 +95,17 @@ async def lines(ocaml: Path, *words: str) -> list[str]:
 
 
 @KINDS
-async def test_ocaml_asks_python(kind: str, network: Network, ocaml: Path) -> None:
+async def test_ocaml_asks_python(kind: str, network: Network, ocaml: Path, v1: Any) -> None:
     await start(network)
-    async with connect(network.url("shop")) as client, Rpc(client) as rpc:
-        served = Served(client)
-        methods = {"fetch": served.fetch, "keep": served.keep, "all.echo": served.echo}
-        async with rpc.serve("streams", methods):
-            await network.until_known("hq", "queue:streams")
-            assert await lines(ocaml, kind, "ask", network.url("hq")) == asked("unix")
-            await served.done()
+    writing: set[asyncio.Task[None]] = set()
+    async with (
+        connect(network.url("shop")) as client,
+        Rpc(client) as rpc,
+        rpc.serve("streams", server(v1, client, writing)),
+    ):
+        await network.until_known("hq", "queue:streams")
+        assert await lines(ocaml, kind, "ask", network.url("hq")) == asked("unix")
+        await asyncio.wait_for(asyncio.gather(*writing), PATIENCE)
 
 
 @KINDS
@@ -107,50 +119,53 @@ async def test_ocaml_asks_ocaml(kind: str, network: Network, ocaml: Path) -> Non
 
 
 @KINDS
-async def test_python_asks_ocaml(kind: str, network: Network, ocaml: Path) -> None:
+async def test_python_asks_ocaml(kind: str, network: Network, ocaml: Path, v1: Any) -> None:
     await start(network)
     async with (
-        streams(ocaml, kind, "serve", network.url("shop")) as server,
+        streams(ocaml, kind, "serve", network.url("shop")) as serving,
         connect(network.url("hq")) as client,
         Rpc(client, timeout=PATIENCE) as rpc,
         asyncio.timeout(PATIENCE),
     ):
-        assert await says(server) == "serving"
+        assert await says(serving) == "serving"
         await network.until_known("hq", "queue:streams")
-
-        async def ask(method: str, **parameters: Any) -> Any:
-            return await rpc.request("streams", method, parameters, interface="streams", version="1.0")
-
-        answer = await ask("fetch", name="a picture", times=100_000)
-        taken = await channels.take(client, msgspec.convert(answer["bytes"], ChannelUrls), ways=("tree",))
+        asking = v1.StreamsClient(rpc)
+        answer = await asking.fetch(name="a picture", times=100_000)
+        taken = await channels.take(client, answer.bytes, ways=("tree",))
         reader, writer = await taken.stream()
         assert await reader.read() == b"a picture" * 100_000
         await closed(writer)
         made, given = await channels.make(client)
         writing = asyncio.create_task(_written(made, bytes(SIZE)))
-        assert await ask("keep", bytes=msgspec.to_builtins(given)) == {"size": SIZE, "way": "unix"}
+        assert await asking.keep(bytes=given) == v1.KeepOut(size=SIZE, way="unix")
         await writing
-        given = msgspec.to_builtins(GIVEN)
-        value = {"parts": [{"name": "x", "bytes": given}], "named": {"ü": [1, given]}, "maybe": given}
-        source = {"case": "stream", "value": given}
-        assert await ask("all.echo", **value, **{"from": source}) == value | {"from": source}
-        with pytest.raises(ServiceError, match="BUSY") as busy:
-            await ask("all.echo", **value, **{"from": {"case": "text", "value": "busy"}})
-        assert busy.value.data == value["parts"][0]
-        for wrong in ("x", {"urls": [], "secret": "A" * 43}, given | {"secret": "short"}, None):
+        part = v1.Part(name="x", bytes=CHANNEL)
+        value = {"parts": [part], "named": {"ü": (1, CHANNEL)}, "maybe": CHANNEL}
+        source = v1.SourceStream(CHANNEL)
+        assert await asking.all.echo(**value, from_=source) == v1.AllEchoOut(**value, from_=source)
+        empty = {"parts": [], "named": {}, "maybe": None, "from_": v1.SourceNowhere()}
+        assert await asking.all.echo(**empty) == v1.AllEchoOut(**empty)
+        with pytest.raises(v1.Busy) as busy:
+            await asking.all.echo(**value, from_=v1.SourceText("busy"))
+        assert busy.value.value == part
+        form = msgspec.to_builtins(CHANNEL)
+        for wrong in ("x", form | {"urls": []}, form | {"secret": "short"}, None):
+            parameters = {"bytes": wrong}
             with pytest.raises(ServiceError, match="BAD_PARAMETERS"):
-                await ask("keep", bytes=wrong)
+                await rpc.request("streams", "keep", parameters, interface="streams", version="1.0")
 
 
-async def test_the_test_server_answers_with_a_channel_that_nobody_has(network: Network, ocaml: Path) -> None:
+async def test_the_test_server_answers_with_a_channel_that_nobody_has(
+    network: Network, ocaml: Path, v1: Any
+) -> None:
     await start(network)
     async with (
-        streams(ocaml, "unix", "test", network.url("shop")) as server,
+        streams(ocaml, "unix", "test", network.url("shop")) as serving,
         connect(network.url("hq")) as client,
         Rpc(client, timeout=PATIENCE) as rpc,
     ):
-        assert await says(server) == "serving"
+        assert await says(serving) == "serving"
         await network.until_known("hq", "queue:streams")
-        asking = {"name": "", "times": 1}
-        answer = await rpc.request("streams", "fetch", asking, interface="streams", version="1.0")
-        assert msgspec.convert(answer["bytes"], ChannelUrls) == GIVEN
+        assert await v1.StreamsClient(rpc).fetch(name="", times=1) == sample(v1.FetchOut)
+        with pytest.raises(channels.ChannelFailed):
+            await channels.take(client, CHANNEL)
