@@ -15,6 +15,13 @@ broker:
   tree_connectors: [{nodetype: leaf, uri: "ws://127.0.0.1:7699/link"}]
 """
 """A store whose parent is not there: all that waits in it stays in it."""
+SECOND = """\
+broker:
+  name: leeds
+  tree: second
+  data: /var/lib/sapwood/leeds
+  listener: {port: 7610}
+"""
 OWN = ("receive", "queue:york/own", "--json")
 READY = (
     "/usr/bin/python3",
@@ -75,6 +82,24 @@ def test_messages_outlive_a_reboot_and_the_removal_of_the_package(machine: Machi
     machine.stop()
     machine.start()
     machine.until(*READY)
+
+
+def test_nodes_run_again_after_a_removal_that_is_given_up(machine: Machine, package: Path) -> None:
+    install(machine, package)
+    machine.until(*READY)
+    (machine.root / "var/lib/sapwood/leeds.yaml").write_text(SECOND)
+    machine.run("systemctl", "start", "sapwood@leeds.service")
+    both = ("systemctl", "is-active", "sapwood.service", "sapwood@leeds.service")
+    machine.until(*both)
+    scripts = "/var/lib/dpkg/info/sapwood-node"
+    # As dpkg does where something else forbids the removal that has begun.
+    machine.run(f"{scripts}.prerm", "remove")
+    assert machine.tried(*both).returncode != 0
+    machine.run(f"{scripts}.postinst", "abort-remove", "in-favour", "other", "1")
+    machine.until(*both)
+    # One that is carried out leaves nothing behind that a later installation would start.
+    machine.run("apt-get", "purge", "--yes", "sapwood-node")
+    assert machine.tried("test", "-e", "/run/sapwood-stopped").returncode != 0
 
 
 def test_an_upgrade_keeps_all_messages_and_so_does_the_way_back(
