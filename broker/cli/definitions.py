@@ -21,6 +21,8 @@ _ONES: Final = {
 
 def export_to(api: NodeApi, file: Path | None) -> None:
     """Write them, to standard output without a file. Raises `CommandError`."""
+    if file is not None and not file.parent.is_dir():
+        raise CommandError(f"{file.parent} is no folder: make it first", WRONG_USE)
     found = api.get(_PATH)
     text = json.dumps(found, indent=1, ensure_ascii=False) + "\n"
     if file is None:

@@ -190,6 +190,8 @@ NAMED = {
     "config fleet out": f"{RETAIL / 'stores.csv'} --out taken/out",
     "config convert file": "missing.conf",
     "config acl file": "missing",
+    "definitions export file": "taken/out",
+    "definitions import file": "missing",
     "status token_file": "http://127.0.0.1:1 --token-file missing",
     "status ca": "https://127.0.0.1:1 --ca missing",
     "status certificate": "https://127.0.0.1:1 --certificate missing",
