@@ -71,32 +71,34 @@ def environment(stage: Path, wheels: list[Path], lock: Path) -> dict[str, str]:
     for note in packages.glob("*.dist-info/direct_url.json"):
         note.unlink()
     shutil.rmtree(packages / "bin", ignore_errors=True)
-    program(home, packages)
+    programs(home, packages)
     words = ["-q", "-s", str(stage), "-p", "/", "--invalidation-mode", "unchecked-hash", str(packages)]
     subprocess.run(["/usr/bin/python3", "-m", "compileall", *words], check=True)
     return taken
 
 
-def program(home: Path, packages: Path) -> None:
-    """`bin/sapwood`, by the entry point that the wheel names; isolated from the caller's Python settings."""
-    node = next(packages.glob("sapwood-*.dist-info"), None) or next(packages.glob("sapwood_node-*.dist-info"))
-    (entry,) = (each for each in PathDistribution(node).entry_points if each.name == "sapwood")
-    target = home / "bin" / "sapwood"
-    lines = [
-        f"#!/{HOME}/bin/python3 -I",
-        f"from {entry.module} import {entry.attr}",
-        "",
-        f"{entry.attr}()",
-        "",
-    ]
-    target.write_text("\n".join(lines))
-    target.chmod(0o755)
+def programs(home: Path, packages: Path) -> None:
+    """`bin/sapwood` and others, by the entry points that the wheels name; isolated from the caller's Python
+    settings."""
+    for wheel in packages.glob("sapwood*.dist-info"):
+        for entry in PathDistribution(wheel).entry_points.select(group="console_scripts"):
+            target = home / "bin" / entry.name
+            lines = [
+                f"#!/{HOME}/bin/python3 -I",
+                f"from {entry.module} import {entry.attr}",
+                "",
+                f"{entry.attr}()",
+                "",
+            ]
+            target.write_text("\n".join(lines))
+            target.chmod(0o755)
 
 
 def files(stage: Path, lock: Path, materials: Path) -> None:
     """All that lies outside the virtual environment."""
     (stage / "usr" / "bin").mkdir(parents=True)
-    (stage / "usr" / "bin" / "sapwood").symlink_to("../lib/sapwood/bin/sapwood")
+    for program in (stage / HOME / "bin").glob("sapwood*"):
+        (stage / "usr" / "bin" / program.name).symlink_to(f"../lib/sapwood/bin/{program.name}")
     put(PARTS / "sapwood-rollback", stage / "usr/sbin/sapwood-rollback", 0o755)
     put(PARTS / "site.yaml", stage / "etc/sapwood/site.yaml")
     for unit in UNITS:

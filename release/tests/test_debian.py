@@ -68,6 +68,7 @@ def test_a_node_starts_with_the_default_file_hardened_and_without_a_network(
     assert machine.run("stat", "--format=%U %a", "/var/lib/sapwood").strip() == "sapwood 700"
     sapwood(machine, "send", "queue:prices", "46 pence")
     assert received(machine, "receive", "queue:prices", "--json") == ["46 pence"]
+    assert "usage: sapwood-channel" in machine.tried("sapwood-channel").stderr
 
 
 def test_messages_outlive_a_reboot_and_the_removal_of_the_package(machine: Machine, package: Path) -> None:
