@@ -12,7 +12,7 @@ from enum import IntEnum
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-from broker.mqtt.fields import PacketError, PacketFields, text, variable
+from broker.mqtt.fields import MALFORMED, PacketError, PacketFields, text, variable
 
 PROTOCOL_ERROR: Final = 0x82
 TOO_LARGE: Final = 0x95
@@ -148,6 +148,8 @@ _ALLOWED: Final[dict[Place, set[Name]]] = {
     Place.DISCONNECT: _ANSWER | {Name.SESSION_EXPIRY},
     Place.AUTH: _AUTHENTICATION | _ANSWER,
 }
+_OF_SERVERS: Final = {(Place.PUBLISH, Name.SUBSCRIPTION_IDENTIFIER)}
+"""Properties that such a packet has from a server alone (section 3.3.4)."""
 
 
 def read(fields: PacketFields, place: Place) -> Properties:
@@ -176,7 +178,8 @@ def _name(number: int, place: Place) -> Name:
         raise PacketError(f"a property {number}, which MQTT 5 has not")
     name = Name(number)
     if name not in _ALLOWED[place]:
-        raise PacketError(f"{name.name} has no place in {place.name} of a client")
+        code = PROTOCOL_ERROR if (place, name) in _OF_SERVERS else MALFORMED
+        raise PacketError(f"{name.name} has no place in {place.name} of a client", code)
     return name
 
 

@@ -238,16 +238,6 @@ class Wire5(Wire):
         """The PUBLISH that comes next."""
         return self._read(self.expect(PUBLISH))
 
-    def all_given(self) -> "list[Given]":
-        """Every PUBLISH that was on its way."""
-        self.say(packet(PINGREQ))
-        found = []
-        while (next_one := self.hear()) is not None and next_one.kind == PUBLISH:
-            found.append(self._read(next_one))
-        assert next_one is not None
-        assert next_one.kind == PINGRESP, next_one
-        return found
-
     def _read(self, found: Packet) -> "Given":
         qos, size = found.flags >> 1 & 3, int.from_bytes(found.body[:2])
         name, rest = found.body[2 : 2 + size].decode(), found.body[2 + size :]

@@ -9,7 +9,7 @@ import json
 import os
 import sys
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -125,7 +125,10 @@ async def test_a_server_that_is_killed_ends_its_channel_and_a_successor_answers(
             reader, writer = await taken.stream()
             await reader.readexactly(6)
             server.kill()
-            assert len(await reader.read()) < 64_000_000 - 6
+            rest = b""
+            with suppress(ConnectionError):  # it had read all that came, or not
+                rest = await reader.read()
+            assert len(rest) < 64_000_000 - 6
             writer.close()
             async with serving(network, "north"):
                 answer = await tills.screen.picture(till=3)
