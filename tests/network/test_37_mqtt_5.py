@@ -325,11 +325,11 @@ def test_mqtt5_3_3_2_3_3_the_expiry_that_is_left_is_told_and_an_expired_message_
 def test_mqtt5_3_3_2_3_3_a_retained_message_has_the_time_that_is_left_also_over_a_kill_and_then_goes(
     tmp_path: Path,
 ) -> None:
-    def lefts(door: DoorNode) -> dict[str, int]:
+    def lefts(door: DoorNode, pattern: str = "clock/kept") -> dict[str, int]:
         """Seconds that each retained message has left, for a new subscription: "clock/kept" is the last."""
         found: dict[str, int] = {}
         with connected(door) as wire:
-            wire.subscribe(("clock/+", 0))
+            wire.subscribe((pattern, 0))
             while "clock/kept" not in found:
                 given = wire.given()
                 found[given.topic] = given.said[0x02]
@@ -341,10 +341,10 @@ def test_mqtt5_3_3_2_3_3_a_retained_message_has_the_time_that_is_left_also_over_
             published(office, "clock/kept", b"x", retain=True, said=b"\x02\x00\x00\x03\xe8")
         first = lefts(door)["clock/kept"]
         assert first <= 1000
-        door.until(lambda: lefts(door)["clock/kept"] < first, "older")
         door.restart_after_kill()
-        assert lefts(door)["clock/kept"] < first
-        door.until(lambda: "clock/brief" not in lefts(door), "gone")
+        # Nobody is given one that is about to expire: that copy would become a dead letter.
+        door.until(lambda: lefts(door)["clock/kept"] < first - 6, "older")
+        assert list(lefts(door, "clock/+")) == ["clock/kept"]
         assert "EXPIRED" not in door.dead()
 
 
