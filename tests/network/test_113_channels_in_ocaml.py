@@ -63,6 +63,15 @@ async def closed(writer: asyncio.StreamWriter) -> None:
     await asyncio.gather(writer.wait_closed(), return_exceptions=True)
 
 
+def unread(program: Program) -> int:
+    """Bytes that lie in the program's TCP sockets, unread."""
+    own = Path(f"/proc/{program.pid}")
+    sockets = {file.readlink().name for file in (own / "fd").iterdir()}
+    lines = (own / "net" / "tcp").read_text().splitlines()[1:]
+    cells = (line.split() for line in lines)
+    return sum(int(each[4].partition(":")[2], 16) for each in cells if f"socket:[{each[9]}]" in sockets)
+
+
 def pattern(size: int) -> bytes:
     return bytes(place * 7 % 251 for place in range(size))
 
@@ -140,6 +149,8 @@ async def test_a_program_that_is_killed_is_an_error_at_the_other_end(
             assert await reader.readexactly(5) == pattern(5)
             writer.write(bytes(LARGE))  # more than the program reads
             assert (await told(program, "read 1"))[0].startswith("read")
+            while not unread(program):  # one that has read all that came ends, as TCP does
+                await asyncio.sleep(0.01)
             program.send_signal(signal.SIGKILL)
             with pytest.raises(ConnectionError):
                 assert await reader.read() == b"an error"
