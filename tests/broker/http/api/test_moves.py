@@ -111,40 +111,36 @@ async def test_where_a_later_part_finds_no_room_the_answer_says_how_many_have_mo
     assert refused["code"] == "QUEUE_FULL"
 
 
+@pytest.fixture
+def parts(running: Node, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many messages each commit of a move has, as it goes on."""
+    found: list[int] = []
+    move = running.core.moving.move
+
+    def counted(chosen: Any, to: Any) -> Any:
+        found.append(len(chosen))
+        return move(chosen, to)
+
+    monkeypatch.setattr(running.core, "moving", type("Counted", (), {"move": staticmethod(counted)}))
+    return found
+
+
 async def test_one_commit_has_so_many_bytes_and_no_more(
-    api: Any, client: Client, running: Node, monkeypatch: pytest.MonkeyPatch
+    api: Any, client: Client, parts: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(moves, "MOST_BYTES", 2000)
     await client.create("a")
     await client.create("b")
     for number in range(5):
         await client.send("queue:a", random.Random(number).randbytes(1500))
-    parts: list[int] = []
-    move = running.core.moving.move
-
-    def counted(chosen: Any, to: Any) -> Any:
-        parts.append(len(chosen))
-        return move(chosen, to)
-
-    monkeypatch.setattr(running.core, "moving", type("Counted", (), {"move": staticmethod(counted)}))
     assert (await api("POST /api/queues/a/move", json={"all": True, "to": "b"}))["moved"] == 5
     assert max(parts) == 2
 
 
-async def test_no_commit_is_waited_for_with_nothing_in_it(
-    api: Any, client: Client, running: Node, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_no_commit_is_waited_for_with_nothing_in_it(api: Any, client: Client, parts: list[int]) -> None:
     await client.create("a")
     await client.create("b")
     await client.send("queue:a", b"0")
-    parts: list[int] = []
-    move = running.core.moving.move
-
-    def counted(chosen: Any, to: Any) -> Any:
-        parts.append(len(chosen))
-        return move(chosen, to)
-
-    monkeypatch.setattr(running.core, "moving", type("Counted", (), {"move": staticmethod(counted)}))
     assert (await api("POST /api/queues/a/move", json={"all": True, "to": "b"}))["moved"] == 1
     assert (await api("POST /api/queues/a/move", json={"all": True, "to": "b"}))["moved"] == 0
     assert parts == [1]
