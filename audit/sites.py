@@ -48,7 +48,7 @@ def read(path: str, far: Far | None = None) -> Table:
 def _lines(path: Path) -> arrow.ChunkedArray:
     files = sorted(path.glob("[!._]*")) if path.is_dir() else [path]
     texts = (file.read_text(encoding="utf-8-sig", errors="replace") for file in files)
-    whole = (arrow.array([text], arrow.large_string()) for text in texts)
+    whole = (arrow.array([text.removesuffix("\n")], arrow.large_string()) for text in texts)
     return arrow.chunked_array(
         [compute.split_pattern(text, "\n").values for text in whole], arrow.large_string()
     )
