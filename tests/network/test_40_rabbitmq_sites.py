@@ -212,3 +212,24 @@ async def test_each_consumer_that_comes_later_is_given_what_is_retained(chain: C
     chain.at["hq"].publish("prices.tea", b"10", "amq.topic", kept)
     assert await first.until(2) == [b"9", b"10"]
     assert set(await later.until(2)) == {b"9", b"10"}
+
+
+async def test_a_stream_made_anew_while_its_node_was_killed_is_read_whole(chain: Chain) -> None:
+    """The node's own offset is beyond the end of the other stream of that name."""
+    await chain.start()
+    journal = chain.reader("hq", "journal", durable=True)
+    site = chain.at["york"]
+    of_a_stream = {"x-queue-type": "stream"}
+    site.channel().queue_declare("journal", durable=True, arguments=of_a_stream)
+    await chain.until_wanted("york", "queue:journal")
+    for number in range(10):
+        site.publish("journal", b"old %d" % number)
+    await journal.until(10)
+    chain.network.kill("york")
+    site.channel().queue_delete("journal")
+    site.channel().queue_declare("journal", durable=True, arguments=of_a_stream)
+    for number in range(5):
+        site.publish("journal", b"new %d" % number)
+    await chain.start("york")
+    expected = [b"old %d" % number for number in range(10)] + [b"new %d" % number for number in range(5)]
+    assert await journal.until(15) == expected

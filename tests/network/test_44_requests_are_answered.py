@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any, NamedTuple
 
 import pika
+import pytest
 import pytest_asyncio
 from callers import DIRECT, AmqpRequester, AmqpResponder, MqttRequester, MqttResponder
 from harness import Network
@@ -77,46 +78,54 @@ async def asked(name: str, ask: Callable[..., float], to: str, *arguments: str) 
     print(f"{name}: {EACH} answered, median {median} ms, 99 of 100 in {slow} ms, the last in {slowest} ms")
 
 
-async def test_a_store_with_mosquitto_asks_hq_with_rabbitmq(sites: Sites) -> None:
-    """Places for the answer: a topic, a queue, and a queue's topic that is read without a group."""
-    with AmqpResponder(sites.hq, "stock", "ask.stock"):
-        await until_taken(sites.network, "york", "queue/stock", "ask/stock")
-        with MqttRequester(sites.york, "till", lambda number: f"answers/{number}") as till:
-            await asked("topics, of a queue", till.ask, "queue/stock")
-            await asked("topics, of a topic", till.ask, "ask/stock")
-        with MqttRequester(
-            sites.york, "till", lambda number: f"queue/answers-{number}", lambda place: f"$share/g/{place}"
-        ) as till:
-            await asked("queues, of a queue", till.ask, "queue/stock")
-        with MqttRequester(sites.york, "till", lambda number: f"queue/answers-{number}") as till:
-            await asked("plain topics of queues, of a queue", till.ask, "queue/stock")
+# Where an application wants the answer: a topic; a queue; a queue's topic that it reads without a group.
+PLACES = {
+    "topics": (lambda number: f"answers/{number}", lambda place: place),
+    "queues": (lambda number: f"queue/answers-{number}", lambda place: f"$share/g/{place}"),
+    "topics of queues": (lambda number: f"queue/answers-{number}", lambda place: place),
+}
 
 
-async def test_hq_with_rabbitmq_asks_a_store_with_mosquitto(sites: Sites) -> None:
+@pytest.mark.parametrize("asked_at", ["queue/stock", "ask/stock"])
+@pytest.mark.parametrize("place", PLACES)
+async def test_a_store_with_mosquitto_asks_hq_with_rabbitmq(sites: Sites, place: str, asked_at: str) -> None:
+    with (
+        AmqpResponder(sites.hq, "stock", "ask.stock"),
+        MqttRequester(sites.york, "till", *PLACES[place]) as till,
+    ):
+        await until_taken(sites.network, "york", asked_at)
+        await asked(f"{place}, of {asked_at}", till.ask, asked_at)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("asked_at", ["prices", "ask.tea"])
+async def test_hq_with_rabbitmq_asks_a_store_with_mosquitto(sites: Sites, asked_at: str, form: str) -> None:
     with (
         MqttResponder(sites.york, "prices", "$share/g/queue/prices") as prices,
         MqttResponder(sites.york, "tea", "ask/tea") as tea,
     ):
         sites.hq.channel().queue_declare("prices", durable=True)
         await until_taken(sites.network, "hq", "prices", "ask/tea")
-        for form in FORMS:
-            requester = AmqpRequester(sites.hq, form)
-            await asked(f"{form}, of a queue", requester.ask, "prices")
-            await asked(f"{form}, of a topic", requester.ask, "ask.tea", "amq.topic")
+        exchange = "amq.topic" if asked_at == "ask.tea" else ""
+        await asked(f"{form}, of {asked_at}", AmqpRequester(sites.hq, form).ask, asked_at, exchange)
         assert prices.unanswerable == tea.unanswerable == []
 
 
-async def test_hq_and_a_store_both_with_rabbitmq_ask_each_other(sites: Sites) -> None:
-    with AmqpResponder(sites.leeds, "prices"), AmqpResponder(sites.hq, "stock"):
-        for at, name, queue in ((sites.hq, "hq", "prices"), (sites.leeds, "leeds", "stock")):
-            at.channel().queue_declare(queue, durable=True)
-            await until_taken(sites.network, name, queue)
-            for form in FORMS:
-                await asked(f"{name}, {form}", AmqpRequester(at, form).ask, queue)
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(("asker", "queue"), [("hq", "prices"), ("leeds", "stock")])
+async def test_hq_and_a_store_both_with_rabbitmq_ask_each_other(
+    sites: Sites, asker: str, queue: str, form: str
+) -> None:
+    at, other = (sites.hq, sites.leeds) if asker == "hq" else (sites.leeds, sites.hq)
+    with AmqpResponder(other, queue):
+        at.channel().queue_declare(queue, durable=True)
+        await until_taken(sites.network, asker, queue)
+        await asked(f"{asker}, {form}", AmqpRequester(at, form).ask, queue)
 
 
+@pytest.mark.parametrize("place", ["answers", "queue/answers"])
 async def test_a_broker_that_tells_of_no_subscription_asks_and_is_answered(
-    network: Network, broker: Callable[..., MosquittoServer]
+    network: Network, broker: Callable[..., MosquittoServer], place: str
 ) -> None:
     hq, york = broker("hq"), broker("york", "allow_anonymous true")
     network.add("hq", site_broker={"uri": hq.uri})
@@ -125,11 +134,12 @@ async def test_a_broker_that_tells_of_no_subscription_asks_and_is_answered(
     await network.start()
     await joined(network, "hq")
     await network.until("york", is_running, "with its broker")
-    with MqttResponder(hq, "stock", "$share/g/queue/stock"):
+    with (
+        MqttResponder(hq, "stock", "$share/g/queue/stock"),
+        MqttRequester(york, "till", lambda number: f"{place}-{number}") as till,
+    ):
         await until_taken(network, "york", "queue/stock")
-        for place in ("answers", "queue/answers"):
-            with MqttRequester(york, "till", lambda number, place=place: f"{place}-{number}") as till:
-                await asked(place, till.ask, "queue/stock")
+        await asked(place, till.ask, "queue/stock")
 
 
 async def until_dead(network: Network, name: str, *reasons: str) -> None:

@@ -5,8 +5,8 @@
 | `bridge` | the port `bridges.site_brokers.base.Bridge`: what holds the rest together |
 | `connection` | where a site's RabbitMQ is, and its management API |
 | `exchanges` | which topic is of which exchange |
-| `taking`, `bindings` | consuming what others want; the queue through which topics come |
-| `streams` | how far each stream was taken |
+| `taking`, `taps`, `bindings` | consuming what others want; one queue; the queue through which topics come |
+| `streams`, `recognition` | how far each stream was taken; whether it is still the same one |
 | `publishing` | publisher confirms in a window; what was refused, and why |
 | `messages`, `replies` | destinations and properties, ours and AMQP's; where replies go |
 | `discovery`, `management` | who consumes: the event exchange, the management API, passive declares |

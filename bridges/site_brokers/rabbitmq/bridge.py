@@ -45,7 +45,8 @@ from bridges.site_brokers.rabbitmq.ownership import claim
 from bridges.site_brokers.rabbitmq.publishing import NO_QUEUE, Outgoing, Publisher, Refused
 from bridges.site_brokers.rabbitmq.replies import ARGUMENTS, DIRECT, Replies, destination_of
 from bridges.site_brokers.rabbitmq.streams import offset_of
-from bridges.site_brokers.rabbitmq.taking import PREFETCH, Read, Taker
+from bridges.site_brokers.rabbitmq.taking import PREFETCH, Taker
+from bridges.site_brokers.rabbitmq.taps import Read
 from sapwood.protocol.destinations import Destination, Kind, queue
 from sapwood.protocol.errors import PatternError
 

@@ -1,6 +1,7 @@
 """How far each stream of a RabbitMQ was taken: it keeps what was read, so each reader counts for himself.
 
-A stream is taken from where it was left, and at first from what is published from then on.
+A stream is taken from where it was left, and at first from what is published from then on. One that was
+deleted and made anew since is another one, which is read whole: see `recognition`.
 
 Law: an offset is written down once the message there is in our custody, before it is acknowledged. A node
 that dies between the two takes messages again: those that may be are `doubtful`, and known by their offsets.
@@ -11,12 +12,16 @@ and a disk that takes none ends the visit. A file that has grown is written anew
 takes the place of the one before.
 
 Wrinkle: nothing in AMQP tells that a queue is a stream, but a stream refuses consumers with a priority.
+
+Wrinkle: a line holds the offset under the stream's name, as the version before reads it, and the message's
+digest under no name, which no queue has.
 """
 
 import json
 import os
+from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Final
+from typing import Final, NamedTuple
 
 from bridges.amqp.connection import Incoming
 from bridges.amqp.errors import PRECONDITION_FAILED, ChannelLost
@@ -42,12 +47,30 @@ def offset_of(message: Incoming) -> int | None:
     return found if isinstance(found, int) else None
 
 
+class Position(NamedTuple):
+    """The last message that was taken of a stream. `digest`: '' where an older node wrote it down."""
+
+    offset: int
+    digest: str = ""
+
+
+WHOLE: Final = Position(-1)
+"""Nothing was taken yet, and all that is there is new."""
+
+
+def digest_of(message: Incoming) -> str:
+    """Of all in a message that no broker's version spells otherwise."""
+    said = message.properties
+    rest = (message.exchange, message.key, said.message_id, said.correlation_id, said.timestamp)
+    return blake2b(message.body, key=blake2b(repr(rest).encode()).digest(), digest_size=8).hexdigest()
+
+
 class Streams:
     """Those that one connection takes from. What writes raises `SiteBrokerError`."""
 
     def __init__(self, directory: Path) -> None:
         self._file = directory / _FILE
-        self._taken: dict[str, int] = _load(self._file)
+        self._taken: dict[str, Position] = _load(self._file)
         self._begun: dict[str, int] = {}
         self._size = GROWN  # it is written anew first: its last line may have no end
 
@@ -57,33 +80,31 @@ class Streams:
     def __contains__(self, name: str) -> bool:
         return name in self._begun
 
-    def begin(self, name: str) -> dict[str, Any]:
-        """The argument of a consumer that goes on where the last one ended."""
+    def begin(self, name: str) -> Position | None:
+        """The last message that was taken; None: begin with what is published from now on."""
         last = self._taken.get(name)
-        self._begun[name] = -1 if last is None else last
-        return {OFFSET: "next" if last is None else last + 1}
+        self._begun[name] = -1 if last is None else last.offset
+        return last
 
     def is_doubtful(self, name: str, offset: int, most: int) -> bool:
         """May the message there have been taken before? At most so many were not yet written down."""
         begun = self._begun.get(name, -1)
         return 0 <= begun < offset <= begun + most
 
-    def taken(self, name: str, offset: int) -> None:
+    def taken(self, name: str, offset: int, digest: str = "") -> None:
         """All up to this one is in our custody."""
         self._taken.pop(name, None)
-        self._taken[name] = offset
+        self._taken[name] = Position(offset, digest)
         if len(self._taken) > MOST:
             del self._taken[next(iter(self._taken))]
-        self._write({name: offset})
+        self._write(_line(name, self._taken[name]))
 
-    def forget(self, name: str) -> None:
-        """The queue is no more; another one of that name begins anew."""
-        self._begun.pop(name, None)
-        if self._taken.pop(name, None) is not None:
-            self._write({name: None})
+    def renew(self, name: str) -> None:
+        """The stream that was taken from is no more: another one of that name is read whole."""
+        if self._begun.pop(name, None) is not None:
+            self.taken(name, *WHOLE)
 
-    def _write(self, change: dict[str, int | None]) -> None:
-        line = _line(change)
+    def _write(self, line: bytes) -> None:
         try:
             if self._size + len(line) > GROWN:
                 self._write_all()
@@ -96,7 +117,7 @@ class Streams:
             raise SiteBrokerError(f"{self._file} cannot be written: {error.strerror or error}") from None
 
     def _write_all(self) -> None:
-        lines = b"".join(_line({name: offset}) for name, offset in self._taken.items())
+        lines = b"".join(_line(name, last) for name, last in self._taken.items())
         fresh = self._file.with_suffix(".new")
         self._file.parent.mkdir(parents=True, exist_ok=True)
         with fresh.open("wb") as output:
@@ -107,13 +128,13 @@ class Streams:
         self._size = min(len(lines), GROWN // 2)
 
 
-def _line(change: dict[str, int | None]) -> bytes:
-    return json.dumps(change).encode() + b"\n"
+def _line(name: str, last: Position) -> bytes:
+    return json.dumps({name: last.offset, "": last.digest}).encode() + b"\n"
 
 
-def _load(file: Path) -> dict[str, int]:
-    """Those of its lines that can be read; an older node wrote one line with all."""
-    taken: dict[str, int] = {}
+def _load(file: Path) -> dict[str, Position]:
+    """Those of its lines that can be read; an older node wrote one line with all, and null for none."""
+    taken: dict[str, Position] = {}
     try:
         lines = file.read_bytes().splitlines()
     except OSError:
@@ -123,8 +144,11 @@ def _load(file: Path) -> dict[str, int]:
             found = json.loads(line)
         except (ValueError, RecursionError):
             continue
-        for name, offset in found.items() if isinstance(found, dict) else ():
+        if not isinstance(found, dict):
+            continue
+        digest = str(found.pop("", ""))
+        for name, offset in found.items():
             taken.pop(name, None)
             if isinstance(offset, int):
-                taken[name] = offset
+                taken[name] = Position(offset, digest)
     return taken

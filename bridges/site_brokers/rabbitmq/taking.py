@@ -7,8 +7,7 @@ filter that is wanted: so what is published while the node is away waits for it,
 Law: a queue is never made or changed for an application: it would not find it as it declares it. Those for
 replies are ours.
 
-Law: messages are acknowledged in the order in which they came on their channel, and only by `done`. Since one
-acknowledgement covers all before it, none is sent after a batch that could not be handed over.
+Law: messages are acknowledged only by `done`, in the order of their channel: see `taps`.
 
 Wrinkle: each queue has a channel of its own, because the broker closes the channel when it refuses.
 
@@ -19,14 +18,12 @@ import asyncio
 import heapq
 import logging
 import secrets
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Final
 
-from bridges.amqp.connection import Channel, Connection, Incoming
+from bridges.amqp.connection import Connection, Incoming
 from bridges.amqp.errors import NOT_FOUND, PRECONDITION_FAILED, ChannelLost
 from bridges.site_brokers.base import NotTaken, SiteBrokerError, in_parts
 from bridges.site_brokers.rabbitmq.bindings import TOPICS, Bindings
@@ -34,8 +31,10 @@ from bridges.site_brokers.rabbitmq.consumers import OURS, REPLIES
 from bridges.site_brokers.rabbitmq.discovery import Prober
 from bridges.site_brokers.rabbitmq.exchanges import Binding, Exchanges
 from bridges.site_brokers.rabbitmq.messages import unreadable
+from bridges.site_brokers.rabbitmq.recognition import Recognition
 from bridges.site_brokers.rabbitmq.replies import ARGUMENTS, Replies
-from bridges.site_brokers.rabbitmq.streams import Streams, is_of_a_stream, offset_of
+from bridges.site_brokers.rabbitmq.streams import Streams, digest_of, is_of_a_stream, offset_of
+from bridges.site_brokers.rabbitmq.taps import Read, Tap
 from sapwood.protocol.destinations import Destination, Kind
 from sapwood.protocol.errors import PatternError
 from treeconnector.edge import Taken
@@ -49,54 +48,7 @@ _DELETES: Final = 500
 
 _log = logging.getLogger("sapwood.site")
 
-Read = Callable[[Incoming], Taken | None]
 Take = Callable[[list[Taken], Callable[[], None]], None]
-
-
-@dataclass(slots=True)
-class TapBatch:
-    """Messages of one queue that were handed over, up to `last`. `is_kept`: they are in our custody."""
-
-    last: Incoming
-    is_kept: bool = False
-
-
-class Tap:
-    """One queue that we consume. `read` makes of a message what goes into the tree, or nothing."""
-
-    __slots__ = ("_batches", "_settled", "channel", "leaving", "queue", "read", "tag")
-
-    def __init__(self, queue: str, channel: Channel, read: Read, settled: Callable[[Incoming], None]) -> None:
-        self.queue = queue
-        self.channel = channel
-        self.read = read
-        self.tag = ""
-        self.leaving = False
-        self._batches: deque[TapBatch] = deque()
-        self._settled = settled
-
-    def __repr__(self) -> str:
-        return f"<Tap {self.queue} unanswered={len(self._batches)} leaving={self.leaving}>"
-
-    @property
-    def is_idle(self) -> bool:
-        return not self._batches
-
-    def handed(self, last: Incoming) -> TapBatch:
-        """All messages up to this one were handed over; the result is for `settle`."""
-        self._batches.append(batch := TapBatch(last))
-        return batch
-
-    def settle(self, batch: TapBatch) -> None:
-        """A batch is in our custody: acknowledge it, once those before it are."""
-        batch.is_kept = True
-        last: Incoming | None = None
-        while self._batches and self._batches[0].is_kept:
-            last = self._batches.popleft().last
-        if last is not None:
-            self._settled(last)
-            if self.channel.is_open:
-                self.channel.acknowledge(last.tag, multiple=True)
 
 
 class Taker:
@@ -314,20 +266,14 @@ class Taker:
         channel = await self._connection.channel()
         self._changing.add(name)
         tap = self._taps[name] = Tap(name, channel, read, partial(self._settled, name))
-        in_stream = self.streams.begin(name) if name in self.streams else None
+        is_stream = name in self.streams
         try:
             await channel.prefetch(PREFETCH)
             if name.startswith(REPLIES):  # whoever publishes the request makes it too, maybe later
                 await channel.declare(name, durable=True, arguments=ARGUMENTS)
-            tap.tag = await channel.consume(
-                name,
-                lambda message: self._came(tap, message),
-                tag=f"{OURS}{secrets.token_hex(8)}",
-                priority=0 if name.startswith(OURS) or in_stream else PRIORITY,
-                arguments=in_stream,
-            )
+            await self._consume(tap, is_stream=is_stream)
         except ChannelLost as error:
-            if in_stream is None and is_of_a_stream(error):
+            if not is_stream and is_of_a_stream(error):
                 self.streams.begin(name)
                 return await self._open(name, read)
             self._lost(tap, error)
@@ -339,17 +285,28 @@ class Taker:
         self.not_taken.is_over(f"queue:{name}")
         return True
 
+    async def _consume(self, tap: Tap, *, is_stream: bool) -> None:
+        tap.tag, came = f"{OURS}{secrets.token_hex(8)}", partial(self._came, tap)
+        if is_stream:
+            recognition = Recognition(
+                self.streams, tap.queue, tap.channel, tap.tag, came, lambda: tap.leaving, self._fail
+            )
+            await recognition.begin()
+        else:
+            priority = 0 if tap.queue.startswith(OURS) else PRIORITY
+            await tap.channel.consume(tap.queue, came, tag=tap.tag, priority=priority)
+
     def _settled(self, name: str, last: Incoming) -> None:
         if name in self.streams and (offset := offset_of(last)) is not None:
-            self.streams.taken(name, offset)
+            self.streams.taken(name, offset, digest_of(last))
 
     def _cancelled(self, tap: Tap) -> None:
         """The queue was deleted."""
+        tap.is_gone = True
         try:
-            self.streams.forget(tap.queue)
+            self.streams.renew(tap.queue)
         except SiteBrokerError as error:
-            self._mistake = error
-            self._news.set()
+            self._fail(error)
         if tap.queue == TOPICS:
             self._bindings.forget()
         if self._taps.get(tap.queue) is tap:
@@ -405,8 +362,12 @@ class Taker:
         try:
             self._hand_all_over()
         except Exception as mistake:
-            self._mistake = mistake
-            self._news.set()
+            self._fail(mistake)
+
+    def _fail(self, mistake: Exception) -> None:
+        """It ends the visit."""
+        self._mistake = mistake
+        self._news.set()
 
     def _hand_all_over(self) -> None:
         gathered, self._gathered = self._gathered, []

@@ -9,7 +9,7 @@ from rabbitmq_site import Applications
 
 from bridges.site_brokers.base import SiteBrokerError
 from bridges.site_brokers.rabbitmq import streams
-from bridges.site_brokers.rabbitmq.streams import OFFSET, Streams
+from bridges.site_brokers.rabbitmq.streams import Streams
 
 STREAM = {"x-queue-type": "stream"}
 
@@ -110,19 +110,101 @@ async def test_what_was_not_committed_comes_again_under_its_key(place, applicati
     assert (again.message.payload, again.key, again.again) == (b"2", first.key, True)
 
 
-async def test_a_stream_that_was_deleted_and_made_anew_is_read_from_then_on(york, applications) -> None:
+async def test_a_stream_that_is_deleted_and_made_anew_is_read_whole(york, applications) -> None:
     channel = declared(applications)
     york.want("queue:journal")
     await taking(york)
     applications.publish("journal", b"old")
     await york.desk.until(lambda: len(york.desk.taken) == 1, "given the old one")
+    york.desk.holding = True
+    applications.publish("journal", b"not committed before it is deleted")
+    await york.desk.until(lambda: len(york.desk.taken) == 2, "given the last one")
     channel.queue_delete("journal")
     await york.desk.until(lambda: york.bridge.status()["taking_queues"] == [], "left without it")
+    york.desk.holding = False
+    york.desk.held.pop()()
     declared(applications)
+    applications.publish("journal", b"before it is taken from again")
+    await york.desk.until(lambda: len(york.desk.taken) == 3, "given the new one")
+    assert york.desk.payloads[2] == b"before it is taken from again"
+
+
+def deleted_and_made_anew(applications: Applications, *bodies: bytes) -> None:
+    applications.channel().queue_delete("journal")
+    declared(applications)
+    for body in bodies:
+        applications.publish("journal", body)
+
+
+# How many messages the other stream has when the node, which took three, comes back to it: fewer, so that
+# its own offset is beyond the end; as many; more.
+@pytest.mark.parametrize("count", [0, 1, 2, 3, 4, 9])
+async def test_one_that_was_made_anew_while_the_node_was_away_is_read_whole(
+    place, applications, count: int
+) -> None:
+    declared(applications)
+    york = place()
+    york.want("queue:journal")
+    await taking(await york.start())
+    for number in range(3):
+        applications.publish("journal", b"old %d" % number)
+    await york.desk.until(lambda: len(york.desk.taken) == 3, "given the old ones")
+    await york.stop()
+    del york.desk.taken[:]
+    bodies = [b"new %d" % number for number in range(count)]
+    deleted_and_made_anew(applications, *bodies)
+    await taking(await york.start())
+    bodies += [b"later %d" % number for number in range(5)]
+    for body in bodies[count:]:
+        applications.publish("journal", body)
+    await york.desk.until(lambda: len(york.desk.taken) >= len(bodies), "given the other stream")
+    assert york.desk.payloads == bodies
+    assert not any(taken.again for taken in york.desk.taken)
+    await york.stop()
+    applications.publish("journal", b"after the next start")
+    await york.start()
+    await york.desk.until(lambda: len(york.desk.taken) > len(bodies), "given what is new")
+    assert york.desk.payloads[len(bodies) :] == [b"after the next start"]
+
+
+async def test_a_stream_that_has_lost_what_was_taken_last_goes_on_with_what_it_has(
+    place, applications
+) -> None:
+    """As `x-max-length-bytes` does it: by whole segments, of which each here has one message."""
+    small = {"x-queue-type": "stream", "x-stream-max-segment-size-bytes": 1000, "x-max-length-bytes": 3000}
+    applications.channel().queue_declare("journal", durable=True, arguments=small)
+    york = place()
+    york.want("queue:journal")
+    await taking(await york.start())
+    applications.publish("journal", b"taken" + bytes(1000))
+    await york.desk.until(lambda: len(york.desk.taken) == 1, "given the first")
+    await york.stop()
+    for number in range(20):
+        applications.publish("journal", b"%02d" % number + bytes(1000))
+    await york.start()
+    await york.desk.until(lambda: york.desk.payloads[-1][:2] == b"19", "given the last one")
+    numbers = [int(body[:2]) for body in york.desk.payloads[1:]]
+    assert numbers == list(range(numbers[0], 20))
+    assert numbers[0] > 0, "the stream kept all: this tried nothing"
+
+
+async def test_the_node_leaves_a_stream_while_messages_come_and_keeps_its_connection(
+    york, applications
+) -> None:
+    """A client that rejects what is under way when it leaves loses its connection to RabbitMQ 3."""
+    publishing = declared(applications)
+    york.want("queue:journal")
     await taking(york)
-    applications.publish("journal", b"new")
-    await york.desk.until(lambda: len(york.desk.taken) == 2, "given the new one")
-    assert york.desk.payloads == [b"old", b"new"]
+    for _ in range(5):
+        for number in range(2000):
+            publishing.basic_publish("", "journal", b"%d" % number)
+        await york.desk.until(lambda: bool(york.desk.taken), "given some")
+        york.want()
+        await york.desk.until(lambda: york.bridge.status()["taking_queues"] == [], "left without it")
+        york.want("queue:journal")
+        await taking(york)
+        assert not york.task.done(), "the visit went on"
+        del york.desk.taken[:]
 
 
 async def test_a_stream_that_is_bound_reads_a_topic(york, applications) -> None:
@@ -148,8 +230,9 @@ async def test_a_queue_of_this_type_is_found_given_to_and_taken_from(york, appli
 
 
 def began(directory: Path, name: str = "journal") -> object:
-    """Where a node that starts now would go on."""
-    return Streams(directory).begin(name)[OFFSET]
+    """The offset with which a node that starts now would go on."""
+    last = Streams(directory).begin(name)
+    return "next" if last is None else last.offset + 1
 
 
 def test_an_offset_is_added_and_the_last_counts(tmp_path: Path) -> None:
@@ -158,8 +241,22 @@ def test_an_offset_is_added_and_the_last_counts(tmp_path: Path) -> None:
         known.taken("journal", offset)
         known.taken("other", 10 * offset)
     assert (began(tmp_path), began(tmp_path, "other"), began(tmp_path, "new")) == (5, 41, "next")
-    known.forget("other")
-    assert (began(tmp_path), began(tmp_path, "other")) == (5, "next")
+    known.begin("other")
+    known.renew("other")
+    known.renew("never begun")
+    assert (began(tmp_path), began(tmp_path, "other"), began(tmp_path, "never begun")) == (5, 0, "next")
+
+
+def test_the_digest_of_the_last_message_is_kept_and_the_version_before_reads_the_offset(
+    tmp_path: Path,
+) -> None:
+    known = Streams(tmp_path)
+    known.taken("journal", 7, "a digest")
+    known.taken("other", 8)
+    assert Streams(tmp_path).begin("journal") == (7, "a digest")
+    assert Streams(tmp_path).begin("other") == (8, "")
+    (file,) = tmp_path.iterdir()
+    assert json.loads(file.read_bytes().splitlines()[0])["journal"] == 7
 
 
 def test_a_machine_that_lost_its_power_goes_on_from_an_older_offset(tmp_path: Path) -> None:
