@@ -21,6 +21,7 @@ from typing import Final, Protocol, Self, TypeAlias
 import msgspec
 
 from sapwood.channels.pipes import end_when_closed, reset_when_closed
+from sapwood.channels.probes import probe
 from sapwood.channels.urls import TCP, TREE, UNIX, WAYS, ChannelUrls, parts_of
 from sapwood.errors import ClientError
 from sapwood.options import NodePlace
@@ -174,6 +175,7 @@ def _by_tcp(place: tuple[str, ...], secret: str, _client: Placed, end: float) ->
         if line.recv(1) != _ACCEPTED:
             raise ChannelFailed("it was taken already, or the secret is another one")
         line.settimeout(None)
+        probe(line)
     except BaseException:
         reset_when_closed(line)  # the channel may be this one's by now: nobody takes that for its end
         line.close()

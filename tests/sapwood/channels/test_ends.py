@@ -74,6 +74,14 @@ async def test_a_node_keeps_nothing_of_a_channel_that_is_over(tmp_path: Path, wa
             await asyncio.sleep(0.05)
 
 
+async def test_whoever_takes_a_channel_at_an_address_probes_its_maker(tmp_path: Path) -> None:
+    async with started(tmp_path) as node:
+        client = Somebody(node.port)
+        made, given = await channels.make(client)
+        with made, await channels.take(client, given, ways=("tcp",)) as taken:
+            assert taken.socket.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+
+
 @pytest.mark.parametrize("way", ["tcp", "tree"])
 async def test_no_port_is_open_once_a_channel_is_taken(tmp_path: Path, way: str) -> None:
     async with started(tmp_path) as node:
