@@ -80,7 +80,7 @@ def docs(
         Path | None, typer.Option("--since", help="The same, as it was: pages tell what has changed.")
     ] = None,
     package: Annotated[
-        str, typer.Option("--package", help="The generated Python package that examples import.")
+        str, typer.Option("--package", help="The generated package that examples import.")
     ] = "chain",
     json: Json = False,
 ) -> None:

@@ -5,7 +5,7 @@ from textwrap import indent
 
 from interfaces.model import Error, Field
 from interfaces.ocaml.names import capital, module, value
-from interfaces.ocaml.samples import sample
+from interfaces.ocaml.samples import Samples
 from interfaces.ocaml.text import comment, listed, literal, structure
 from interfaces.ocaml.types import OcamlLibrary, TypeWords, has_value
 from interfaces.python.blocks import Block, Call
@@ -30,7 +30,8 @@ def _nested(
     return parts
 
 
-def _module(library: OcamlLibrary, call: Call) -> str:
+def call_module(library: OcamlLibrary, call: Call) -> str:
+    """The module of a function's types."""
     return ".".join(("Calls", *(module(library.package, name) for name in call.path)))
 
 
@@ -75,7 +76,8 @@ def _outputs(words: TypeWords, fields: Sequence[Field]) -> Iterator[str]:
         yield "let of_json json : t = ignore (Sapwood.Read.obj json)"
 
 
-def _raised(call: Call) -> Iterator[tuple[Found, Error]]:
+def raised(call: Call) -> Iterator[tuple[Found, Error]]:
+    """The errors that a function declares."""
     for path in call.function.raises:
         found = call.block.scope.find(path)
         if found is not None and isinstance(found.definition, Error):
@@ -84,7 +86,7 @@ def _raised(call: Call) -> Iterator[tuple[Found, Error]]:
 
 def _errors(library: OcamlLibrary, call: Call) -> Iterator[str]:
     kinds, faults, errors = [], [], []
-    for found, error in _raised(call):
+    for found, error in raised(call):
         name, code = f"`{capital(error.name)}", literal(error.name.upper())
         if has_value(error, found.scope):
             owner = library.module(found)
@@ -125,7 +127,7 @@ def write_signature(library: OcamlLibrary, each: Block) -> str:
     """The type of a server: a module with these functions."""
 
     def method(call: Call) -> str:
-        path = _module(library, call)
+        path = call_module(library, call)
         said = comment(call.function.description)
         return f"{said}\nval {value(call.function.name)} : {path}.In.t -> {path}.response io"
 
@@ -140,7 +142,7 @@ def write_dispatcher(library: OcamlLibrary, each: Block) -> str:
     for call in each.everything():
         *namespaces, name = call.path
         of = ".".join(("Server", *(module(library.package, one) for one in namespaces), value(name)))
-        methods.append(f"Rpc.methods {_module(library, call)}.stub {of}")
+        methods.append(f"Rpc.methods {call_module(library, call)}.stub {of}")
     title = capital(each.definition.name)
     listing = listed("[", methods, "]")
     body = (
@@ -158,7 +160,7 @@ def write_answers(library: OcamlLibrary, each: Block) -> Iterator[str]:
 
     def answer(body: Callable[[Call], str]) -> Callable[[Call], str]:
         def method(call: Call) -> str:
-            path = _module(library, call)
+            path = call_module(library, call)
             head = f"let {value(call.function.name)} (_ : {path}.In.t) : {path}.response Rpc.io ="
             return f"{head}\n  {body(call)}"
 
@@ -168,7 +170,9 @@ def write_answers(library: OcamlLibrary, each: Block) -> Iterator[str]:
         return f"Rpc.fail (Sapwood.Errors.unimplemented {literal('.'.join(call.path))})"
 
     def example(call: Call) -> str:
-        made = sample(library, call.function.outputs, call.block.scope, f"{_module(library, call)}.Out")
+        made = Samples(library).record(
+            call.function.outputs, call.block.scope, f"{call_module(library, call)}.Out"
+        )
         return f"Rpc.return (Ok {made})".replace("\n", "\n  ")
 
     title = capital(each.definition.name)
@@ -191,11 +195,11 @@ def write_clients(library: OcamlLibrary, each: Block) -> Iterator[str]:
     """The functions for callers: with records, and with labels."""
 
     def record(call: Call) -> str:
-        asked = f"Rpc.call rpc_ ~interface ~version {_module(library, call)}.stub inputs"
+        asked = f"Rpc.call rpc_ ~interface ~version {call_module(library, call)}.stub inputs"
         return f"let {value(call.function.name)} rpc_ inputs = {asked}"
 
     def labelled(call: Call) -> str:
-        words, scope = _module(library, call), call.block.scope
+        words, scope = call_module(library, call), call.block.scope
         labels, fields = [], []
         for one in call.function.inputs:
             name = value(one.name)

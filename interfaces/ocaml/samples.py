@@ -1,5 +1,6 @@
 """An example of each type, as OCaml writes it: the same value that `sapwood.stub_samples` makes in Python."""
 
+from dataclasses import dataclass
 from typing import Final
 
 from interfaces.model import Alias, Applied, Field, Struct, Type, Variant
@@ -22,51 +23,59 @@ class _HoldsItself(Exception):
     """The value would hold one of its own type, which would hold another, and so on."""
 
 
-def sample(library: OcamlLibrary, fields: tuple[Field, ...], scope: Scope, module: str) -> str:
-    """A record. `module`: where its type is."""
-    return _record(library, fields, scope, module, ())
+@dataclass(slots=True)
+class Samples:
+    """Examples for one library. `makes_channels`: given_1, given_2 …, not a channel that nobody can take."""
 
+    library: OcamlLibrary
+    makes_channels: bool = False
+    channels: int = 0
 
-def value_of(library: OcamlLibrary, type_: Type, scope: Scope, around: tuple[Key, ...] = ()) -> str:
-    """A value of a type. Lists have one item, unless it would hold itself. Raises `_HoldsItself`."""
-    if isinstance(type_, Applied):
-        try:
-            inner = [value_of(library, each, scope, around) for each in type_.arguments]
-        except _HoldsItself:
-            if type_.name == "pair":
-                raise
-            return "None" if type_.name == "option" else "[]"
-        forms = {"array": "[ {} ]", "dict": "[ ({}, {}) ]", "option": "(Some {})", "pair": "({}, {})"}
-        return forms[type_.name].format(*inner)
-    found = scope.find(type_)
-    if found is None:
-        return _VALUES[str(type_)]
-    if found.key in around:
+    def record(
+        self, fields: tuple[Field, ...], scope: Scope, module: str, around: tuple[Key, ...] = ()
+    ) -> str:
+        """`module`: where its type is. `around`: the definitions that it stands in."""
+        if not fields:
+            return "()"
+        parts = [f"{value(each.name)} = {self.value(each.type, scope, around)}" for each in fields]
+        return listed("{", [f"{module}.{parts[0]}", *parts[1:]], "}")
+
+    def value(self, type_: Type, scope: Scope, around: tuple[Key, ...] = ()) -> str:
+        """A value of a type. Lists have one item, unless it would hold itself. Raises `_HoldsItself`."""
+        if isinstance(type_, Applied):
+            try:
+                inner = [self.value(each, scope, around) for each in type_.arguments]
+            except _HoldsItself:
+                if type_.name == "pair":
+                    raise
+                return "None" if type_.name == "option" else "[]"
+            forms = {"array": "[ {} ]", "dict": "[ ({}, {}) ]", "option": "(Some {})", "pair": "({}, {})"}
+            return forms[type_.name].format(*inner)
+        found = scope.find(type_)
+        if found is None:
+            return self._basic(str(type_))
+        if found.key in around:
+            raise _HoldsItself
+        return self._defined(found, (*around, found.key))
+
+    def _basic(self, name: str) -> str:
+        if name != "channel" or not self.makes_channels:
+            return _VALUES[name]
+        self.channels += 1
+        return f"given_{self.channels}"
+
+    def _defined(self, found: Found, around: tuple[Key, ...]) -> str:
+        match found.definition:
+            case Alias(type=type_):
+                return self.value(type_, found.scope, around)
+            case Struct(fields=fields):
+                return self.record(fields, found.scope, self.library.module(found), around)
+            case Variant(cases=cases):
+                for case in cases:
+                    name = f"{self.library.module(found)}.{capital(case.name)}"
+                    try:
+                        inner = self.value(case.type, found.scope, around) if case.type else ""
+                    except _HoldsItself:
+                        continue
+                    return f"({name} {inner})" if inner else name
         raise _HoldsItself
-    return _defined(library, found, (*around, found.key))
-
-
-def _defined(library: OcamlLibrary, found: Found, around: tuple[Key, ...]) -> str:
-    match found.definition:
-        case Alias(type=type_):
-            return value_of(library, type_, found.scope, around)
-        case Struct(fields=fields):
-            return _record(library, fields, found.scope, library.module(found), around)
-        case Variant(cases=cases):
-            for case in cases:
-                name = f"{library.module(found)}.{capital(case.name)}"
-                try:
-                    inner = value_of(library, case.type, found.scope, around) if case.type else ""
-                except _HoldsItself:
-                    continue
-                return f"({name} {inner})" if inner else name
-    raise _HoldsItself
-
-
-def _record(
-    library: OcamlLibrary, fields: tuple[Field, ...], scope: Scope, module: str, around: tuple[Key, ...]
-) -> str:
-    if not fields:
-        return "()"
-    parts = [f"{value(each.name)} = {value_of(library, each.type, scope, around)}" for each in fields]
-    return listed("{", [f"{module}.{parts[0]}", *parts[1:]], "}")

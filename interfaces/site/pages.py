@@ -24,10 +24,16 @@ from interfaces.model import (
 from interfaces.python.blocks import Block, Call
 from interfaces.python.names import of_module
 from interfaces.scope import Found, Scope
+from interfaces.site import programs_in_ocaml, programs_in_python
 from interfaces.site.markup import Markup, anchor, element, joined, link, paragraphs, table, type_
-from interfaces.site.programs import client, server
 
 _STATIC: Final = ("style.css", "search.js")
+_PROGRAMS: Final = (
+    ("Client", "Python", programs_in_python.client),
+    ("Server", "Python", programs_in_python.server),
+    ("Client", "OCaml", programs_in_ocaml.client),
+    ("Server", "OCaml", programs_in_ocaml.server),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +51,8 @@ def write_pages(
 ) -> dict[str, str]:
     """The texts of all files, by their names in a folder. The catalogues must be without mistakes.
 
-    `package`: the generated Python package that examples import. `since`: an earlier state of the same
-    definitions; each page tells then what has changed.
+    `package`: the generated package that examples in both languages import. `since`: an earlier state of the
+    same definitions; each page tells then what has changed.
     """
     site = _Site(catalogue, package, since)
     written = {page: site.interface(file, each) for page, file, each in site.interfaces()}
@@ -214,8 +220,10 @@ class _Site:
             table(("In", "Type", ""), self._rows(function.inputs, scope, page)),
             table(("Out", "Type", ""), self._rows(function.outputs, scope, page)),
             element("p", "Raises ", raises, ".", class_="raises") if errors else Markup(),
-            _example("Client in Python", client(whole, call, self._package)),
-            _example("Server in Python", server(whole, call, self._package)),
+            *(
+                _example(f"{side} in {language}", write(whole, call, self._package))
+                for side, language, write in _PROGRAMS
+            ),
         ]
         return element("section", *parts, id=name, class_="function")
 

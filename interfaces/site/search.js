@@ -52,7 +52,14 @@ document.addEventListener("keydown", (event) => {
 });
 for (const button of document.querySelectorAll(".copy")) {
   button.addEventListener("click", async () => {
-    await navigator.clipboard.writeText(button.nextElementSibling.textContent);
-    button.textContent = "Copied";
+    const program = button.nextElementSibling;
+    try {
+      await navigator.clipboard.writeText(program.textContent);
+      button.textContent = "Copied";
+    } catch {
+      // A page that comes over plain http may not write to the clipboard: the keys of the reader may.
+      getSelection().selectAllChildren(program);
+      button.textContent = "Selected";
+    }
   });
 }

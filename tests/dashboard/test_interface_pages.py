@@ -45,3 +45,40 @@ async def test_a_page_is_searched_and_read(browser: Browser, tmp_path: Path, sch
     assert dark == (scheme == "dark")
     assert problems == []
     await page.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_every_program_of_a_page_is_copied(browser: Browser, tmp_path: Path, scheme: str) -> None:
+    page, problems = await opened(browser, tmp_path, "tills_v1.html", scheme, 1280)
+    await page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    sections = page.locator("section.function")
+    assert await sections.count() == 5
+    titles = [f"{side} in {language}" for language in ("Python", "OCaml") for side in ("Client", "Server")]
+    for section in await sections.all():
+        assert await section.locator("summary").all_text_contents() == titles
+        for title in titles:
+            await section.locator("summary", has_text=title).click()
+            shown = section.locator("details", has_text=title)
+            await shown.locator("button").click()
+            await shown.locator("button", has_text="Copied").wait_for()
+            copied = await page.evaluate("navigator.clipboard.readText()")
+            assert copied == await shown.locator("code").text_content()
+            assert copied.startswith("(* (executable" if "OCaml" in title else "import asyncio")
+    assert await page.evaluate("document.documentElement.scrollWidth") <= 1280
+    assert problems == []
+    await page.close()
+
+
+async def test_where_nothing_may_be_copied_the_program_is_selected(browser: Browser, tmp_path: Path) -> None:
+    page, problems = await opened(browser, tmp_path, "tills_v1.html", "light", 1280)
+    await page.evaluate("Object.defineProperty(navigator, 'clipboard', {value: undefined})")
+    shown = page.locator("details", has_text="Client in OCaml").first
+    await shown.locator("summary").click()
+    await shown.locator("button").click()
+    await shown.locator("button", has_text="Selected").wait_for()
+    assert (
+        await page.evaluate("getSelection().toString().trim()")
+        == (await shown.locator("code").text_content() or "").strip()
+    )
+    assert problems == []
+    await page.close()

@@ -82,11 +82,15 @@ def environment(folder: Path) -> dict[str, str]:
     return os.environ | kept | {"OCAMLPATH": str(folder / "_build" / "install" / "default" / "lib")}
 
 
-def dune(folder: Path, *words: str) -> None:
-    """Run dune in a folder; warnings are errors. Raises `AssertionError` with what it says."""
-    command = ("dune", *words, "--root", str(folder), "--display", "quiet")
+def ran(folder: Path, *command: str | Path) -> None:
+    """Run a command in a folder. Raises `AssertionError` with what it says, if only a warning."""
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment(folder))
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
+
+
+def dune(folder: Path, *words: str) -> None:
+    """Run dune in a folder; warnings are errors. Raises `AssertionError` with what it says."""
+    ran(folder, "dune", *words, "--root", str(folder), "--display", "quiet")
 
 
 def build(base: Path) -> Path:
@@ -108,20 +112,26 @@ def _lay_out(folder: Path) -> None:
     ignored = shutil.ignore_patterns("_build")
     shutil.copytree(ROOT / "ocaml", folder / "ocaml", ignore=ignored)
     shutil.copytree(PROGRAMS, folder / "programs")
-    catalogues = {
-        "chain": load(ROOT / "examples" / "interfaces"),
-        "every": _written(folder / "idl" / "every", FILES),
-        "streams": _written(folder / "idl" / "streams", STREAMS),
-    }
-    for package, catalogue in catalogues.items():
-        for name, text in write_libraries(catalogue, package).items():
-            (folder / package / name).parent.mkdir(parents=True, exist_ok=True)
-            (folder / package / name).write_text(text, "utf-8")
+    for package, catalogue in catalogues(folder / "idl").items():
+        _write(folder / package, write_libraries(catalogue, package))
     (folder / "dune-project").write_text("(lang dune 2.9)\n")
 
 
+def catalogues(folder: Path) -> dict[str, Catalogue]:
+    """By the packages of their libraries. `folder`: for definitions that only tests have."""
+    return {
+        "chain": load(ROOT / "examples" / "interfaces"),
+        "every": _written(folder / "every", FILES),
+        "streams": _written(folder / "streams", STREAMS),
+    }
+
+
 def _written(folder: Path, files: dict[str, str]) -> Catalogue:
+    _write(folder, files)
+    return load(folder)
+
+
+def _write(folder: Path, files: dict[str, str]) -> None:
     for name, text in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text, "utf-8")
-    return load(folder)

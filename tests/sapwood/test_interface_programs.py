@@ -1,9 +1,13 @@
-"""Every program on the pages of interfaces runs as it stands: a server, and a client that asks it."""
+"""Every program on the pages of interfaces runs as it stands, in both languages: a server, and who asks it.
+
+Those in OCaml are compiled with the warnings that dune makes errors. Each talks with one in Python.
+"""
 
 import asyncio
-import html
-import re
+import contextlib
+import os
 import sys
+from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -17,20 +21,39 @@ from sapwood import NobodyServes
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples" / "interfaces"
-sys.path.insert(0, str(ROOT / "tests" / "interfaces"))
+sys.path[:0] = [str(ROOT / "tests" / each) for each in ("interfaces", "ocaml")]
 from every import FILES, package  # noqa: E402
+from page_programs import Programs, libraries, programs_of  # noqa: E402
+from workspace import SECOND, STREAMS, environment, ran  # noqa: E402
 
-CODE = re.compile(r"<pre><code>(.*?)</code></pre>", re.DOTALL)
+PATIENCE = 120.0
+_WARNINGS = "@1..3@5..28@30..39@43@46..47@49..57@61..62@67@69@70-40-41-42-44-45-48-58-59-60-66-70"
+AS_DUNE = ("-w", _WARNINGS, "-strict-sequence", "-strict-formats")
+BESIDE = {"SAPWOOD_CHANNEL": str(Path(sys.executable).with_name("sapwood-channel"))}
+CATALOGUES = {"chain": 14, "every": 4, "streams": 3}
+"""The packages, and how many functions each has."""
 
 
-def of_the_examples(folder: Path) -> dict[str, str]:
-    sys.path.insert(0, str(EXAMPLES / "python"))
-    return write_pages(load(EXAMPLES))
+def catalogue(name: str, folder: Path) -> list[Programs]:
+    """The programs on its pages; the Python package that they import can be imported."""
+    if name == "chain":
+        sys.path.insert(0, str(EXAMPLES / "python"))
+        return programs_of(write_pages(load(EXAMPLES)))
+    package(folder, {**FILES, "second.idl": SECOND} if name == "every" else STREAMS, name)
+    return programs_of(write_pages(load(folder / "idl"), package=name))
 
 
-def of_every_type(folder: Path) -> dict[str, str]:
-    package(folder, FILES, "generated_for_site")
-    return write_pages(load(folder / "idl"), package="generated_for_site")
+@contextlib.asynccontextmanager
+async def at_hq(folder: Path) -> AsyncIterator[str]:
+    """The address of a node."""
+    node = Node(
+        Site(name="hq", data=folder, listener=Listener(port=0), advisory_log=AdvisoryLog(enabled=False))
+    )
+    await node.start()
+    try:
+        yield f"http://127.0.0.1:{node.port}"
+    finally:
+        await node.stop()
 
 
 def program(text: str) -> Any:
@@ -39,32 +62,32 @@ def program(text: str) -> Any:
     return made["main"]
 
 
-@pytest.mark.parametrize(("catalogue", "functions"), [(of_the_examples, 14), (of_every_type, 3)])
-async def test_every_program_runs(
-    catalogue: Any, functions: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    pages = catalogue(tmp_path)
-    programs = [html.unescape(each) for text in pages.values() for each in CODE.findall(text)]
-    node = Node(
-        Site(name="hq", data=tmp_path, listener=Listener(port=0), advisory_log=AdvisoryLog(enabled=False))
-    )
-    await node.start()
-    url = f"http://127.0.0.1:{node.port}"
+@contextlib.asynccontextmanager
+async def beside(served: Any) -> AsyncIterator[None]:
+    serving = asyncio.create_task(served)
     try:
-        for client, server in zip(programs[::2], programs[1::2], strict=True):
-            serving = asyncio.create_task(program(server)(url))
-            await answered(program(client), url)
-            assert capsys.readouterr().out.count("\n") == (client + server).count("print(")
-            serving.cancel()
-            await asyncio.gather(serving, return_exceptions=True)
+        yield
     finally:
-        await node.stop()
-    assert len(programs) == 2 * functions
+        serving.cancel()
+        await asyncio.gather(serving, return_exceptions=True)
+
+
+@pytest.mark.parametrize("name", CATALOGUES)
+async def test_every_program_runs(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    programs = catalogue(name, tmp_path)
+    async with at_hq(tmp_path) as url:
+        for each in programs:
+            client, server = each.python["client"], each.python["server"]
+            async with beside(program(server)(url)):
+                await answered(program(client), url)
+                shown = capsys.readouterr().out
+                assert shown.count("\n") == client.count("print(") + server.count("print("), each
+    assert len(programs) == CATALOGUES[name]
 
 
 async def answered(client: Any, url: str) -> None:
     """The server may not serve yet."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         while True:
             try:
                 await client(url)
@@ -72,3 +95,68 @@ async def answered(client: Any, url: str) -> None:
                 await asyncio.sleep(0.05)
             else:
                 return
+
+
+@pytest.mark.parametrize("name", CATALOGUES)
+async def test_every_program_in_ocaml_talks_with_one_in_python(
+    name: str, tmp_path: Path, ocaml: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    programs = catalogue(name, tmp_path)
+    async with at_hq(tmp_path) as url:
+        for each in programs:
+            client, server = (
+                compiled(ocaml, tmp_path / each.place, side, each.ocaml[side])
+                for side in ("client", "server")
+            )
+            async with beside(program(each.python["server"])(url)):
+                shown = await lines(ocaml, client, url, each.shows("client"))
+            async with running(ocaml, server, url) as process:
+                await answered(program(each.python["client"]), url)
+                shown += await read(process, each.shows("server"))
+            assert all(shown), each
+    assert len(programs) == CATALOGUES[name]
+
+
+def compiled(ocaml: Path, folder: Path, side: str, text: str) -> Path:
+    """The program in bytecode, made with the libraries that it names and no others."""
+    source = folder / f"{side}.ml"
+    folder.mkdir(exist_ok=True)
+    source.write_text(text, "utf-8")
+    ran(
+        ocaml, "ocamlfind", "ocamlc", "-thread", "-package", ",".join(libraries(text)), *AS_DUNE, "-c", source
+    )
+    return source.with_suffix(".cmo")
+
+
+@contextlib.asynccontextmanager
+async def running(ocaml: Path, made: Path, url: str) -> AsyncIterator[asyncio.subprocess.Process]:
+    library = {"CAML_LD_LIBRARY_PATH": str(ocaml / "_build" / "install" / "default" / "lib" / "stublibs")}
+    process = await asyncio.create_subprocess_exec(
+        *("ocamlrun", ocaml / "_build" / "default" / "programs" / "page.bc", url),
+        stdout=asyncio.subprocess.PIPE,
+        stdin=asyncio.subprocess.DEVNULL,
+        env=os.environ | environment(ocaml) | library | BESIDE | {"PROGRAM": str(made)},
+    )
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.communicate()
+
+
+async def read(process: asyncio.subprocess.Process, count: int) -> list[str]:
+    assert process.stdout is not None
+    async with asyncio.timeout(PATIENCE):
+        return [(await process.stdout.readline()).decode() for _ in range(count)]
+
+
+async def lines(ocaml: Path, made: Path, url: str, count: int) -> list[str]:
+    """All that a client shows, until it has ended."""
+    async with running(ocaml, made, url) as process, asyncio.timeout(PATIENCE):
+        assert process.stdout is not None
+        shown: Iterable[bytes] = (await process.stdout.read()).splitlines()
+        assert await process.wait() == 0
+    found = [each.decode() for each in shown]
+    assert len(found) == count, found
+    return found
