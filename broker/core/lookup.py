@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from broker.core.context import Context
 from broker.core.links.neighbour import Neighbour
 from broker.core.messages.queue import Queue, QueueEntry
-from broker.core.messages.queue_names import Spool, queue_name_of
+from broker.core.messages.queue_names import Spool, is_internal, queue_name_of
 from sapwood.protocol import destinations
 from sapwood.protocol.destinations import Destination, Kind, domain
 from sapwood.protocol.names import is_incarnation
@@ -311,7 +311,15 @@ class Lookup:
 
     def _added(self, destination: Destination) -> tuple[str, ...]:
         """The neighbours that an operator has set for what no route names."""
-        return (*self.static.defaults, *self.static.reserves.get(destination, ()))
+        defaults = self.static.defaults
+        if defaults and (is_internal(destination) or self._is_above(destination.node)):
+            defaults = ()
+        return (*defaults, *self.static.reserves.get(destination, ()))
+
+    def _is_above(self, node: str) -> bool:
+        """Is it known to be up the way? Over another default its messages might go in a circle."""
+        details = (parent.detail for parent in self.parents.values())
+        return any(node in each.chain or node in each.above for each in details)
 
     def _peers_to_strangers(self) -> list[str]:
         """Who is linked with nodes that this one does not know may know the way."""

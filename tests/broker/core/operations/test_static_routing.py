@@ -82,6 +82,28 @@ def test_a_default_route_that_is_down_is_skipped_while_another_is_up(forest: For
     assert core.lookup.way(queue("lost")).gateways == (chosen,)
 
 
+def test_what_is_for_a_node_above_goes_up_whatever_default_leads_down(forest: Forest) -> None:
+    forest["north"].core.static_routing.add("default", "", "york")
+    queues = [queue(f"answers-{number}", "hq") for number in range(20)]
+    consumers = [forest.consumer("hq", f"queue:{each.name}") for each in queues]
+    producer = forest.producer("north")
+    for each in queues:
+        producer.send(str(each), b"x")
+    forest.settle()
+    assert [len(each.payloads) for each in consumers] == [1] * len(queues)
+    assert forest["york"].core.counters["in"] == 0
+
+
+def test_no_default_takes_what_nodes_ask_each_other(forest: Forest) -> None:
+    """Else a default that leads in a circle could not be seen, or removed, from another node."""
+    core = forest["north"].core
+    core.static_routing.add("default", "", "york")
+    for number in range(20):
+        assert core.lookup.way(queue(f"System.{number}", "south")).gateways == ("hq",)
+    ways = {core.lookup.way(queue(f"answers-{number}", "south")).gateways for number in range(20)}
+    assert ways == {("hq",), ("york",)}
+
+
 def test_the_dumpster_takes_what_nothing_else_does_and_keeps_its_address(forest: Forest) -> None:
     hq = forest["hq"]
     forest.producer("york").send("queue:nobody", *numbers(2))
