@@ -18,6 +18,7 @@
 | `grants` | what the site's file lets each child do: its own rules, else those for all |
 | `headroom` | how much memory the process may still take, where it has a limit: of a control group |
 | `histogram` | how long something took, counted into buckets: cheap to observe, exact to add up |
+| `history` | how a node's figures went over hours and days, kept by itself |
 | `host` | the port between a node's short loop and the parts that stand around it |
 | `http` | the node's one port: links of children, sessions of applications, and the node's status |
 | `intake` | who may connect to the node's ports: how many |

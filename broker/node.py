@@ -32,6 +32,7 @@ from broker.entrance.entrance import Entrance
 from broker.entrance.policy import policy_of
 from broker.forwards.forwards import Forwards
 from broker.grants import Grants
+from broker.history.sampler import Sampler
 from broker.intake import Admission
 from broker.link_brokers import LinkBrokerListener
 from broker.link_driver import LinkDriver
@@ -204,6 +205,10 @@ class Node:
             door=None,
             started_at=self._started_at,
         )
+        sampler = None
+        if site.history.enabled:
+            sampler = Sampler(self.report, site.data_directory, site.history.every)
+            self.report.warners.append(sampler.warnings)
         self.running = RunningNode(
             driver=driver,
             cells=cells,
@@ -216,6 +221,7 @@ class Node:
             desk=desk,
             recent=chronicle.recent,
             trail=ChangeTrail(site.data_directory / "trail"),
+            sampler=sampler,
             status=self.status,
         )
         serve(self.running, OPERATIONS)
@@ -256,7 +262,8 @@ class Node:
         report = self.report
         lan = LanAnswers(self.site, self.core) if self.site.listener.discoverable else None
         works = (report.desk, report.diallers, *report.link_brokers, report.registrar, lan)
-        for work in (*works, report.access.registry, self._sharing, report.renewal):
+        more = (report.access.registry, self._sharing, report.renewal, self.running.sampler)
+        for work in (*works, *more):
             if work is not None:
                 self.driver.spawn(work.run())
 
@@ -287,6 +294,8 @@ class Node:
         _log.info("= node %s has stopped", self.site.name)
         report.chronicle.close()
         self.running.trail.close()
+        if self.running.sampler is not None:
+            self.running.sampler.close()
         self.running.access.forwards.close()
         driver.store.close()
         driver.stopped.set()

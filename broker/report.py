@@ -1,6 +1,7 @@
 """The parts of a node of which its status and its figures tell. They are only read."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from broker.access import Access
@@ -20,7 +21,10 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, kw_only=True)
 class NodeReport:
-    """Of one node. `started_at`: seconds since 1970. `port`: where it listens. None: it is not there."""
+    """Of one node. `started_at`: seconds since 1970. `port`: where it listens. None: it is not there.
+
+    `warners`: parts that read this report and have something to say themselves.
+    """
 
     driver: CoreDriver
     diallers: Diallers
@@ -34,6 +38,7 @@ class NodeReport:
     door: "Door | None"
     started_at: float
     port: int = 0
+    warners: list[Callable[[], list[str]]] = field(default_factory=list)
 
     @property
     def core(self) -> NodeCore:
@@ -47,4 +52,5 @@ class NodeReport:
             *self.access.grants.warnings,
             *self.core.switch.warnings,
             *self.chronicle.warnings,
+            *(text for warner in self.warners for text in warner()),
         ]

@@ -377,6 +377,21 @@ class Metrics:
 
 
 @section
+class History:
+    """How the node's figures went, for charts and alarms: in a file of fixed size in its data folder."""
+
+    enabled: bool = value(
+        FLAG, "whether samples are taken at all; without them no alarm is raised", default=True
+    )
+    every: float = value(
+        Duration(minimum=1.0, maximum=60.0),
+        "how often a sample is taken; about an hour of these is kept, a day of three minutes, a week of a "
+        "quarter of an hour",
+        default=10.0,
+    )
+
+
+@section
 class Debug:
     """For testing services, not for production: a node that does so says so in its status."""
 

@@ -16,6 +16,7 @@ from config.behaviour import (
     Debug,
     Delivery,
     DestinationPolicy,
+    History,
     Http,
     Limits,
     Link,
@@ -374,6 +375,7 @@ class Site:
     trace: Trace = part("what is remembered of messages that passed", default=Trace())
     http: Http = part("who may use the HTTP interface", default=Http())
     metrics: Metrics = part("what Prometheus is told", default=Metrics())
+    history: History = part("how the node's figures went", default=History())
     log: Log = part("what the node writes on standard error", default=Log())
     debug: Debug = part("trouble on purpose, for tests of services", default=Debug())
 

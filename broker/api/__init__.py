@@ -8,6 +8,7 @@ in bytes.
 | module | what an operator asks or does |
 |---|---|
 | `status`, `node` | how the node is; it leaves, forgets a child, looks its parent up |
+| `history` | how its figures went over hours and days |
 | `queues`, `messages`, `moves`, `dead_letters` | what waits, message by message; dead letters |
 | `sessions` | clients and what they want |
 | `below` | the nodes below, and which of them are down |

@@ -14,6 +14,7 @@ from broker.chronicle import RecentAdvisories
 from broker.core.node import NodeCore
 from broker.core_driver import CoreDriver
 from broker.diallers import Diallers
+from broker.history.sampler import Sampler
 from broker.site.desk import SiteDesk
 from broker.trail import ChangeTrail
 
@@ -22,7 +23,7 @@ from broker.trail import ChangeTrail
 class RunningNode:
     """Of one node. Whoever changes the core wakes the node. `desk` None: the site has no broker beside it.
 
-    `status`: all that it says of itself.
+    `sampler` None: it takes no samples. `status`: all that it says of itself.
     """
 
     driver: CoreDriver
@@ -36,6 +37,7 @@ class RunningNode:
     desk: SiteDesk | None
     recent: RecentAdvisories
     trail: ChangeTrail
+    sampler: Sampler | None
     status: Callable[[], Awaitable[dict[str, Any]]]
 
     @property

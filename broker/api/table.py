@@ -18,6 +18,7 @@ from broker.api import (
     definitions,
     deliveries,
     follow,
+    history,
     invitations,
     links,
     live,
@@ -48,6 +49,7 @@ NOUNS: Final = (
     *(
         status,
         node,
+        history,
         live,
         queues,
         messages,

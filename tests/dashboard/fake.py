@@ -13,6 +13,7 @@ from typing import Any
 
 from aiohttp import web
 
+from broker.history.series import SERIES
 from broker.http.dashboard import Dashboard
 from broker.http.live import LiveEndpoint
 from broker.http.settings import HttpSettings
@@ -32,6 +33,7 @@ KNOWN = {
     "cells": {"node", *_PAGE},
     "tree": set(_PAGE),
     "advisories": {"limit"},
+    "history": {"hours", "series", "node"},
     "channels": {"node", *_PAGE},
 }
 """What each part of the API takes; what it does not know it refuses, as a node does."""
@@ -179,6 +181,7 @@ class FakeNode:
             ("status", lambda _request: self.status()),
             ("tree", lambda _request: self.tree()),
             ("tree/{node}", self._subtree),
+            ("history", _history),
             ("queues", self._queues),
             ("queues/{name}", self._one_queue),
             ("queues/{name}/messages", lambda _request: {"messages": [_message(n) for n in range(5)]}),
@@ -401,6 +404,23 @@ def _advisory(number: int) -> dict[str, Any]:
         "cause": f"c{number:05}",
         "origin": store(number % REGIONS, number % STORES),
     }
+
+
+def _history(request: web.Request) -> dict[str, Any]:
+    """An uneven day with an hour in which the node did not run, a day of 96 points whatever was asked."""
+    hours = float(request.query.get("hours", 1))
+    step, until = hours * 3600 / 96, time.time()
+    places = [place for place in range(96) if not 40 <= place < 52]
+    at = [until - hours * 3600 + step * place for place in places]
+    wave = [1.2 + math.sin(place / 7) + 0.2 * math.sin(place * 2.3) for place in places]
+    series = []
+    for each in SERIES:
+        scale = {"/s": 140.0, "s": 0.02, "bytes": 3.0e8}.get(each.unit, 40.0)
+        values = [round(scale * height, 4) for height in wave]
+        shown = {"name": each.name, "title": each.title, "unit": each.unit, "values": values}
+        series.append(shown if each.name != "parent_down" else {**shown, "values": [None] * len(at)})
+    told = {"since_s": until - hours * 3600, "until_s": until, "step_s": step, "at": at}
+    return {"node": "hq", **told, "series": series}
 
 
 def _at(milliseconds: float) -> str:

@@ -24,6 +24,7 @@ expect.set_options(timeout=120_000)
 HOSTILE = '<img src=x onerror="document.title=1">'
 VIEWS = (
     "overview",
+    "charts",
     "tree",
     "queues",
     "consumers",

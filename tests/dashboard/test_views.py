@@ -15,7 +15,18 @@ Opened = Callable[..., Awaitable[Page]]
 Served = Callable[[FakeNode], Awaitable[str]]
 
 VIEWS = (
-    *("overview", "tree", "queues", "consumers", "sessions", "routes", "channels", "node", "node//cells"),
+    *(
+        "overview",
+        "charts",
+        "tree",
+        "queues",
+        "consumers",
+        "sessions",
+        "routes",
+        "channels",
+        "node",
+        "node//cells",
+    ),
     *("dead", "advisories"),
     *("trace/message/6bcc45ee367c476aae4fd50b0000002a-7", "trace/task/till-7/1", "follow"),
 )
@@ -46,7 +57,7 @@ async def test_every_view_shows_itself_in_both_schemes(
         await expect(page.locator("#content h1")).to_be_visible()
         await expect(page.locator("#connection")).to_have_attribute("data-connection", "live")
         if view != "follow":
-            await expect(page.locator(".row, .tile, .timeline svg").first).to_be_visible()
+            await expect(page.locator(".row, .tile, .timeline svg, svg.chart").first).to_be_visible()
         grounds.add(await page.evaluate("getComputedStyle(document.body).backgroundColor"))
     (ground,) = grounds
     brightness = sum(int(part) for part in re.findall(r"\d+", ground)[:3]) / 3
@@ -395,3 +406,26 @@ async def test_views_are_reached_with_keys(opened: Opened, served: Served, fake:
         await expect(page.locator("#content h1")).to_have_text(title)
     await page.keyboard.press("?")
     await expect(page.get_by_role("dialog")).to_contain_text("search in this view")
+
+
+async def test_charts_show_hours_with_their_gaps_and_figures(
+    opened: Opened, served: Served, fake: FakeNode
+) -> None:
+    page = await opened(await served(fake), "charts")
+    waiting = page.locator("figure[data-series=waiting]")
+    await expect(waiting).to_contain_text("Messages that wait")
+    line = await waiting.locator(".stroke").get_attribute("d")
+    assert line is not None
+    assert line.count("M") == 2, "the hour without samples is no line"
+    said = await waiting.locator("svg").get_attribute("aria-label")
+    assert said is not None
+    assert re.fullmatch(r"Messages that wait: [\d.]+, highest [\d.]+", said)
+    await expect(page.locator("figure[data-series=parent_down]")).to_have_count(0)
+    await page.get_by_role("button", name="24 h").focus()
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_role("button", name="24 h")).to_have_attribute("aria-pressed", "true")
+    await expect(page.locator(".head .sum")).to_have_text("84 samples, one each 900 s")
+    box = await waiting.locator(".plot").bounding_box()
+    assert box is not None
+    await page.mouse.move(box["x"] + box["width"] / 4, box["y"] + 20)
+    await expect(waiting.locator(".at")).to_have_text(re.compile(r"^\d\d:\d\d: [\d.]+$"))

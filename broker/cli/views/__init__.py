@@ -14,6 +14,7 @@ api)` says more, beside the answer. An operation without a view is printed plain
 | `dead_letters` | dead letters |
 | `deliveries` | who would get a topic's message |
 | `channels` | channels that go through a node |
+| `history` | how the figures went, drawn in characters |
 | `links` | links, and what neighbours have asked to keep |
 | `messages` | messages of a queue |
 | `moves` | messages that were moved |

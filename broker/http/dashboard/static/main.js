@@ -8,6 +8,7 @@ import { closePanel } from "./parts.js";
 import { countOf, linksOf, Live } from "./state.js";
 import advisories from "./views/advisories.js";
 import channels from "./views/channels.js";
+import charts from "./views/charts.js";
 import consumers from "./views/consumers.js";
 import dead from "./views/dead.js";
 import follow from "./views/follow.js";
@@ -20,7 +21,7 @@ import trace from "./views/trace.js";
 import tree from "./views/tree.js";
 
 // Each view: {name, title, key, parts?, show(place, {live, rest, go})} -> {stop()}.
-const VIEWS = [overview, tree, queues, consumers, sessions, routes, channels, node, dead, advisories, trace, follow];
+const VIEWS = [overview, charts, tree, queues, consumers, sessions, routes, channels, node, dead, advisories, trace, follow];
 const RULES_AFTER = new Set(["tree", "node"]);
 const live = new Live();
 const content = document.getElementById("content");
