@@ -4,7 +4,7 @@
 |---|---|
 | `bridge` | the port `bridges.site_brokers.base.Bridge`: what holds the rest together |
 | `connection` | where a site's RabbitMQ is, and its management API |
-| `exchanges` | which topic is of which exchange |
+| `exchanges`, `changeover` | which topic is of which exchange; what waited under another list of them |
 | `taking`, `taps`, `bindings` | consuming what others want; one queue; the queue through which topics come |
 | `streams`, `recognition` | how far each stream was taken; whether it is still the same one |
 | `publishing` | publisher confirms in a window; what was refused, and why |

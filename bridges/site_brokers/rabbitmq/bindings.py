@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from bridges.amqp.connection import Channel, Connection
-from bridges.amqp.errors import ChannelLost
+from bridges.amqp.errors import NOT_FOUND, ChannelLost
 from bridges.site_brokers.rabbitmq.consumers import OURS
 from bridges.site_brokers.rabbitmq.exchanges import Binding
 
@@ -121,8 +121,16 @@ class Bindings:
         return True
 
     async def _declare(self, channel: Channel, _key: Binding) -> None:
-        arguments = {"x-max-length-bytes": _MOST_BYTES, "x-overflow": "reject-publish"}
-        await channel.declare(TOPICS, durable=True, arguments=arguments)
+        """Take the queue that is there: of the type that the virtual host gave it when it was made."""
+        try:
+            await channel.declare(TOPICS, passive=True)
+        except ChannelLost as error:
+            if error.code != NOT_FOUND:
+                raise
+            arguments = {"x-max-length-bytes": _MOST_BYTES, "x-overflow": "reject-publish"}
+            fresh = await self._connection.channel()
+            await fresh.declare(TOPICS, durable=True, arguments=arguments)
+            await fresh.close()
 
     async def _bind(self, channel: Channel, key: Binding) -> None:
         await channel.bind(TOPICS, *key)

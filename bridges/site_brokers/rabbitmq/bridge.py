@@ -194,6 +194,7 @@ class Visit:
 
     async def run(self, hearing: Connection) -> None:
         """Until a connection is lost, which raises `AmqpError`."""
+        await self._taker.changeover.begin(self._taking)
         if self._setup.settings.discovery == "automatic":
             await self._discovery.listen(hearing)
             await self._discovery.begin()
@@ -254,7 +255,7 @@ class Visit:
         return taken_from_stream(name, message, offset, self._replies.read, doubtful=doubtful)
 
     def _read_topic(self, message: Incoming) -> Taken | None:
-        return taken_from_topic(message, self._exchanges, self._replies.read)
+        return taken_from_topic(message, self._taker.changeover.exchanges_of(message), self._replies.read)
 
     # --- to the broker
 

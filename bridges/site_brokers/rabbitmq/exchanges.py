@@ -36,6 +36,11 @@ class Exchanges:
     def __contains__(self, name: object) -> bool:
         return name == self.usual or name in self._others
 
+    @property
+    def prefixes(self) -> dict[str, str]:
+        """Those but the usual one, with the prefixes of their topics."""
+        return dict(self._others)
+
     def pattern(self, binding: Binding) -> str:
         """The topics of the tree that a binding reads. Raises `PatternError` where there are none."""
         return self._in_tree(binding.exchange, from_amqp(binding.key))

@@ -137,6 +137,7 @@ class _Look:
             await management.queues(self._server.vhost)
             for name in self._exchanges:
                 await self._at_kind(management, name)
+                await self._at_sources(management, name)
         except ManagementError as error:
             line = "rabbitmq-plugins enable rabbitmq_management"
             if error.status in (401, 403):
@@ -154,6 +155,20 @@ class _Look:
                 " to more, or fewer, than their topics say; name another one",
                 fatal=True,
             )
+
+    async def _at_sources(self, management: Management, name: str) -> None:
+        """A message tells the exchange that it was published to, and not those that it came through."""
+        prefixes = self._exchanges.prefixes
+        for source in sorted(await management.sources(self._server.vhost, name)):
+            if prefixes.get(source, "") != prefixes.get(name, ""):
+                self._say(
+                    f"exchange {name!r} is bound to exchange {source!r}: a message that comes so tells only"
+                    f" that it was published to {source!r}, whose topics are other ones; list {source!r}"
+                    " under exchanges, and take the binding between the two away, or let both have no prefix",
+                    f"rabbitmqadmin -V {self._server.vhost} delete binding source={source}"
+                    f" destination_type=exchange destination={name} properties_key=KEY",
+                    fatal=True,
+                )
 
 
 async def _refusal(connection: Connection, what: Callable[[Channel], Awaitable[Any]]) -> ChannelLost | None:

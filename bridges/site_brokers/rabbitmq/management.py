@@ -41,6 +41,10 @@ class _Binding(msgspec.Struct):
     routing_key: str
 
 
+class _Source(msgspec.Struct):
+    source: str
+
+
 class _Exchange(msgspec.Struct):
     type: str
 
@@ -111,6 +115,11 @@ class Management:
         path = f"/exchanges/{_quoted(vhost)}/{_quoted(exchange)}/bindings/source"
         answer = await self._get(path, list[_Binding])
         return [(each.destination, each.routing_key) for each in answer if each.destination_type == "queue"]
+
+    async def sources(self, vhost: str, exchange: str) -> set[str]:
+        """The exchanges that an exchange is bound to, from which messages come to it."""
+        path = f"/exchanges/{_quoted(vhost)}/{_quoted(exchange)}/bindings/destination"
+        return {each.source for each in await self._get(path, list[_Source])}
 
     async def kind_of_exchange(self, vhost: str, name: str) -> str | None:
         """Its type; None: there is no such exchange."""

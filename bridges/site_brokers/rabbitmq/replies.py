@@ -24,7 +24,8 @@ from bridges.site_brokers.rabbitmq.consumers import REPLIES
 from sapwood.protocol.destinations import Destination, parse
 from sapwood.protocol.errors import InvalidName
 
-ARGUMENTS: Final[dict[str, Any]] = {"x-expires": 3_600_000}
+ARGUMENTS: Final[dict[str, Any]] = {"x-expires": 3_600_000, "x-queue-type": "classic"}
+"""Its type is named, since a virtual host may make quorum queues by default: each of those costs seconds."""
 MOST: Final = 1000
 MOST_LEFT: Final = 10_000
 """Queues at the broker that are used no more; half of them may stay."""

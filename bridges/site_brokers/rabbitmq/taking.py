@@ -27,6 +27,7 @@ from bridges.amqp.connection import Connection, Incoming
 from bridges.amqp.errors import NOT_FOUND, PRECONDITION_FAILED, ChannelLost
 from bridges.site_brokers.base import NotTaken, SiteBrokerError, in_parts
 from bridges.site_brokers.rabbitmq.bindings import TOPICS, Bindings
+from bridges.site_brokers.rabbitmq.changeover import Changeover
 from bridges.site_brokers.rabbitmq.consumers import OURS, REPLIES
 from bridges.site_brokers.rabbitmq.discovery import Prober
 from bridges.site_brokers.rabbitmq.exchanges import Binding, Exchanges
@@ -76,6 +77,7 @@ class Taker:
         self._prober = prober
         self.streams = Streams(directory)
         self._exchanges = exchanges
+        self.changeover = Changeover(exchanges, directory)
         self._bindings = Bindings(connection, exchanges.usual, directory, self._not_bound)
         self._take = take
         self._read_queue = read_queue
@@ -297,7 +299,9 @@ class Taker:
             await tap.channel.consume(tap.queue, came, tag=tap.tag, priority=priority)
 
     def _settled(self, name: str, last: Incoming) -> None:
-        if name in self.streams and (offset := offset_of(last)) is not None:
+        if name == TOPICS:
+            self.changeover.settled(last)
+        elif name in self.streams and (offset := offset_of(last)) is not None:
             self.streams.taken(name, offset, digest_of(last))
 
     def _cancelled(self, tap: Tap) -> None:

@@ -372,6 +372,50 @@ class TestSeveralExchanges:
         (left,) = rabbitmq.api("GET", f"/exchanges/{vhost}/amq.topic/bindings/source")
         assert left["routing_key"] == "tea"
 
+    @pytest.mark.parametrize(
+        ("before", "after", "topics"),
+        [
+            ("", "sales/", ["sales/1", "sales/2", "sales/3"]),
+            ("sales/", "", ["sales/1", "sales/2", "3"]),
+            ("sales/", "all/sales/", ["sales/1", "sales/2", "all/sales/3"]),
+        ],
+    )
+    async def test_what_waited_when_the_list_changed_has_the_topics_of_the_list_before(
+        self, place, applications, before: str, after: str, topics: list[str]
+    ) -> None:
+        """`before`, `after`: the prefix of the exchange sales; '': it is not in the list."""
+        applications.channel().exchange_declare("sales", "topic", durable=True)
+
+        def at(prefix: str) -> At:
+            listed = (SiteExchange(name="sales", prefix=prefix),) if prefix else ()
+            made = place(exchanges=listed)
+            made.want("topic:#")
+            return made
+
+        def publish(number: int, prefix: str) -> None:
+            key = f"{number}" if prefix else f"sales.{number}"
+            applications.publish(key, b"%d" % number, "sales" if prefix else "amq.topic")
+
+        york = await at(before).start()
+        await until_bound(york, 2 if before else 1)
+        publish(0, before)
+        await york.desk.until(lambda: len(york.desk.taken) == 1, "given one")
+        await york.stop()
+        for number in (1, 2):
+            publish(number, before)
+        york = at(after)
+        york.desk.holding = True
+        await york.start()
+        await york.desk.until(lambda: len(york.desk.taken) == 2, "given what waited")
+        await york.stop()
+        york = await at(after).start()
+        await until_bound(york, 2 if after else 1)
+        await york.desk.until(lambda: len(york.desk.taken) == 2, "given again what was not committed")
+        applications.publish("3", b"3", "sales" if after else "amq.topic")
+        await york.desk.until(lambda: len(york.desk.taken) == 3, "given what is new")
+        assert [taken.destination.name for taken in york.desk.taken] == topics
+        assert not any(taken.odd for taken in york.desk.taken)
+
     async def test_what_an_older_version_bound_is_unbound(
         self, york, rabbitmq: RabbitServer, vhost: str
     ) -> None:
@@ -390,6 +434,23 @@ async def until_bound(york, count: int) -> None:
     """Wait until as many filters are bound."""
     bindings = york.bridge._visit._taker._bindings
     await york.desk.until(lambda: len(bindings._bound) == count, f"bound by {count}")
+
+
+async def test_the_queue_of_topics_is_taken_as_it_was_made(
+    york, applications, rabbitmq: RabbitServer
+) -> None:
+    """As where the type that queues have by default has changed since; queues for answers name their own."""
+    quorum = {"x-queue-type": "quorum"}
+    applications.channel().queue_declare("sapwood.topics", durable=True, arguments=quorum)
+    york.want("topic:tea")
+    await until_bound(york, 1)
+    applications.publish("tea", b"1", "amq.topic")
+    await york.desk.until(lambda: york.desk.payloads == [b"1"])
+    assert york.bridge.status()["troubles"] == {}
+    applications.channel().queue_declare("stock", durable=True)
+    await york.until_answered(york.deliver("queue:stock", b"?", reply_to="q@hq"))
+    answers = rabbitmq.api("GET", f"/queues/{applications.vhost}/sapwood.reply.q@hq?columns=arguments")
+    assert answers["arguments"]["x-queue-type"] == "classic"
 
 
 class TestOneNode:

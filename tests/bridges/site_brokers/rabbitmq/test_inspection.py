@@ -118,6 +118,25 @@ async def test_each_exchange_is_there_lets_us_write_and_knows_topics(
     assert kind.fatal
 
 
+async def test_an_exchange_that_another_one_feeds_is_refused_where_their_topics_differ(
+    place, applications
+) -> None:
+    channel = applications.channel()
+    for name in ("sales", "intake"):
+        channel.exchange_declare(name, "topic", durable=True)
+    at = place(exchanges=(SiteExchange(name="sales", prefix="sales/"),))
+    channel.exchange_bind("amq.topic", "intake", "#")
+    assert await at.bridge.inspect() == [], "both have no prefix"
+    channel.exchange_bind("sales", "intake", "tea.#")
+    channel.exchange_bind("amq.topic", "sales", "tea.#")
+    found = await at.bridge.inspect()
+    assert all(each.fatal for each in found)
+    assert [each.text.partition(":")[0] for each in found] == [
+        "exchange 'amq.topic' is bound to exchange 'sales'",
+        "exchange 'sales' is bound to exchange 'intake'",
+    ]
+
+
 async def test_missing_plugins_are_named_with_the_lines_that_enable_them(
     place, tmp_path: Path, rabbitmq: RabbitServer
 ) -> None:
