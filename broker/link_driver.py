@@ -20,7 +20,8 @@ from treeconnector.link import Link
 from treeconnector.streams import PIECE, WIDE
 
 MOST_UNREAD: Final = 64 * 1024 * 1024
-_AT_ONCE: Final = 4
+_AT_ONCE: Final = 256 * 1024
+"""Bytes of streams, before others have their turns."""
 _UNREAD: Final = f"it leaves too many control frames unread: {MOST_UNREAD} bytes, or most of all links"
 
 
@@ -211,9 +212,9 @@ class LinkDriver:
         A line that takes a packet at once gets wider ones, which cost less; one that does not, small ones.
         """
         carrier, streams = wire.carrier, wire.link.streams
-        for _ in range(_AT_ONCE):
-            if not (streams.is_ready and carrier.is_idle):
-                break
+        left = _AT_ONCE
+        while left > 0 and streams.is_ready and carrier.is_idle:
+            left -= wire.piece
             carrier.send(wire.link.streams_to_send(wire.piece))
             wire.piece = min(2 * wire.piece, WIDE) if carrier.is_idle else PIECE
             self._host.core.channels.pulled(wire.link)

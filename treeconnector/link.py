@@ -365,8 +365,7 @@ class Link:
         """One packet of streams' bytes, or []. Caller's duty: `data_to_send` gives nothing, and all that it
         gave has left, so that nothing waits for more than this packet.
         """
-        # where the carrier takes smaller packets there are never more than `PIECE`
-        room = most if self._out.max_frame >= frames.DEFAULT_MAX_FRAME else min(most, PIECE)
+        room = min(most, self._out.max_frame * 3 // 4)
         packets = self.streams.packet(room) if self.is_up else []
         self.bytes_out += sum(map(len, packets))
         return packets

@@ -18,11 +18,10 @@ one that is over is told from what never was: the first is ignored, and paced.
 
 from collections import OrderedDict
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, cast
 
 from sapwood.protocol.errors import FrameError, InvalidName, LocalError, SequenceError
 from sapwood.protocol.names import node_name
-from sapwood.protocol.packets import packet
 from treeconnector import link_events as events
 from treeconnector.frames import (
     Frame,
@@ -32,19 +31,19 @@ from treeconnector.frames import (
     StreamOpen,
     StreamOpened,
     StreamReset,
-    encode,
+    encode_packet,
 )
 from treeconnector.link_settings import clean
 from treeconnector.positions import MAX_NUMBER
 from treeconnector.stream_pool import StreamPool
 
 PIECE: Final = 16 * 1024
-WIDE: Final = 48 * 1024
-"""Most bytes of streams in one packet; and in one on a line that took those before at once."""
+WIDE: Final = 256 * 1024
+"""Most bytes of streams in one packet; and on a line that took the one before, half as wide, at once."""
 WINDOW: Final = 1024 * 1024
 LINK_BYTES: Final = 16 * 1024 * 1024
 MOST_FRAMES: Final = 512
-"""Frames in one packet, which with `WIDE` bytes is smaller than a packet may be."""
+"""Frames in one packet: what they take beside their data is less than a quarter of the smallest packet."""
 MAX_HOPS: Final = 64
 CHANNEL_BYTES: Final = 16
 MAX_REASON: Final = 32
@@ -79,7 +78,7 @@ class Stream:
         self.opened = False
         self.credit = self.granted = PIECE
         self.unread = self.lent = 0
-        self.waiting = bytearray()
+        self.waiting: bytes | bytearray = b""
         self.ending = self.end_sent = self.end_came = False
 
     def __repr__(self) -> str:
@@ -124,7 +123,7 @@ class Streams:
 
     @property
     def is_ready(self) -> bool:
-        """Is there anything that `pull` would take?"""
+        """Is there anything that `packet` would take?"""
         return bool(self._ready)
 
     @property
@@ -154,7 +153,12 @@ class Streams:
         """Let these bytes follow. Caller's duty: no more than what it waits for is passed on."""
         stream = self.open.get(number)
         if stream is not None and not stream.ending and data:
-            stream.waiting += data
+            if not stream.waiting:
+                stream.waiting = data
+            elif isinstance(stream.waiting, bytearray):
+                stream.waiting += data
+            else:
+                stream.waiting = bytearray().join((stream.waiting, data))
             self._look(number, stream)
 
     def finish(self, number: int) -> None:
@@ -206,7 +210,8 @@ class Streams:
         window = max(PIECE, min(WINDOW, LINK_BYTES // len(self.open)))
         left = max(min(LINK_BYTES - self._lent, self._pool.most - self._pool.lent), 0)
         room = min(window - held, max(PIECE - held, 0) + left)
-        if 2 * room >= min(window, 2 * PIECE):
+        is_short = stream.granted <= window * 3 // 4
+        if is_short and 2 * room >= min(window, 2 * PIECE):
             stream.granted += room
             self._owed[number] = self._owed.get(number, 0) + room
             self._lend(stream)
@@ -233,7 +238,7 @@ class Streams:
     # --- what leaves
 
     def take_sent(self) -> dict[int, int]:
-        """Bytes of each stream that were pulled since this was asked last."""
+        """Bytes of each stream that were taken since this was asked last."""
         sent, self._sent = self._sent, {}
         return sent
 
@@ -245,12 +250,12 @@ class Streams:
 
     def packet(self, most: int) -> list[bytes]:
         """The next packet, or []; of so many bytes of data at most."""
-        taken = self.pull(most)
-        return [packet(taken)] if taken else taken
+        taken = self._pull(most)
+        return [encode_packet(taken)] if taken else []
 
-    def pull(self, most: int = PIECE) -> list[bytes]:
-        """The next frames, encoded, of so many bytes of data at most; streams in turn."""
-        taken: list[bytes] = []
+    def _pull(self, most: int) -> list[Frame]:
+        """The next frames, of so many bytes of data at most; streams in turn."""
+        taken: list[Frame] = []
         room = most
         while self._ready and room > 0 and len(taken) < MOST_FRAMES:
             number, _ = self._ready.popitem(last=False)
@@ -260,16 +265,22 @@ class Streams:
                 self._look(number, stream)
         return taken
 
-    def _take(self, number: int, stream: Stream, room: int, taken: list[bytes]) -> int:
+    def _take(self, number: int, stream: Stream, room: int, taken: list[Frame]) -> int:
         """Returns the bytes of data, at least 1, so that a turn costs something."""
         if not stream.waiting:
-            taken.append(encode(StreamEnd(number)))
+            taken.append(StreamEnd(number))
             stream.end_sent = True
             self._half_over(number, stream)
             return 1
-        size = min(len(stream.waiting), stream.credit, room)
-        taken.append(encode(StreamData(number, bytes(stream.waiting[:size]))))
-        del stream.waiting[:size]
+        waiting = stream.waiting
+        size = min(len(waiting), stream.credit, room)
+        if size == len(waiting):
+            data, stream.waiting = waiting, b""
+        else:
+            rest = bytearray(waiting) if isinstance(waiting, bytes) else waiting
+            data, stream.waiting = waiting[:size], rest
+            del rest[:size]
+        taken.append(StreamData(number, cast("bytes", data)))  # written as bytes, whichever it is
         stream.credit -= size
         self._sent[number] = self._sent.get(number, 0) + size
         return size

@@ -11,7 +11,7 @@ from broker.cli.node_api import NodeApi, part
 from broker.cli.tls import Tls
 from sapwood.channels.pipes import PipeBroken
 from sapwood.channels.probes import probe
-from sapwood.channels.websocket_pipe import MAX_MESSAGE, OPEN, WebSocketPipe
+from sapwood.channels.websocket_pipe import OPEN, TAKES, WIDE_MESSAGE, WebSocketPipe
 from sapwood.protocol.errors import InvalidName
 from sapwood.protocol.names import node_name
 
@@ -29,7 +29,9 @@ class ChannelDoor:
         api.get("/api/channels", limit=1)  # is a node there, and may we ask it?
         self.node, self.name = node, name
         self._url = f"{node_url(api.url)}/channel/{part(node)}/{part(name)}"
-        self._headers = {"Authorization": f"Bearer {api.token}"} if api.token else {}
+        self._headers = {TAKES: str(WIDE_MESSAGE)}
+        if api.token:
+            self._headers["Authorization"] = f"Bearer {api.token}"
         self._tls = api.tls or Tls()
         self._session: aiohttp.ClientSession
 
@@ -63,7 +65,7 @@ class ChannelDoor:
 
     async def _reach(self) -> WebSocketPipe:
         try:
-            opened = await self._session.ws_connect(self._url, max_msg_size=MAX_MESSAGE + 1, compress=0)
+            opened = await self._session.ws_connect(self._url, max_msg_size=WIDE_MESSAGE + 1, compress=0)
         except aiohttp.WSServerHandshakeError as error:
             raise PipeBroken(f"{self._url} answered HTTP {error.status}") from None
         probe(opened.get_extra_info("socket"))

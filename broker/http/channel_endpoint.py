@@ -5,6 +5,7 @@ their own form, and are for applications.
 """
 
 import asyncio
+import re
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
@@ -26,11 +27,12 @@ from broker.http.settings import HttpSettings
 from broker.http.verbs import STATUS
 from broker.intake import Guest
 from sapwood.channels.pipes import reset
-from sapwood.channels.websocket_pipe import MAX_MESSAGE, OPEN, WebSocketPipe
+from sapwood.channels.websocket_pipe import MAX_MESSAGE, OPEN, TAKES, WIDE_MESSAGE, WebSocketPipe
 from sapwood.protocol.errors import InvalidName
 from sapwood.protocol.names import node_name
 
 MOST: Final = 1024
+_SIZE: Final = re.compile(r"[1-9][0-9]{0,9}", re.ASCII)
 """WebSockets that are open; each keeps a message, and what its library has read ahead. Applications take half
 of them, so that operators still come in.
 """
@@ -143,7 +145,7 @@ class ChannelEndpoint(Endpoint):
         if guest is not None:
             guest.prove()
         await opened.prepare(request)
-        pipe = WebSocketPipe(opened)
+        pipe = WebSocketPipe(opened, most=_most(request))
         task = asyncio.ensure_future(work(pipe))
         self._open.add(task)
         try:
@@ -195,6 +197,12 @@ class ChannelEndpoint(Endpoint):
         self._node.running.access.forwards.trail.add(
             who, role, address(request), "GET /channel/{node}/{name}", said
         )
+
+
+def _most(request: web.Request) -> int:
+    """Bytes of a message that whoever connected takes."""
+    said = request.headers.get(TAKES, "")
+    return min(max(int(said), MAX_MESSAGE), WIDE_MESSAGE) if _SIZE.fullmatch(said) else MAX_MESSAGE
 
 
 def _is_for_operators(request: web.Request) -> bool:

@@ -14,7 +14,9 @@ from typing import Any, Final, Protocol
 from sapwood.channels.probes import probe
 
 PIECE: Final = 64 * 1024
-"""Most bytes that are read at once."""
+"""Most bytes that a message of a WebSocket has, unless its reader takes more."""
+MOST: Final = 256 * 1024
+"""Most bytes that are read of a line at once."""
 _LOOK: Final = 2.0
 _RESET: Final = struct.pack("ii", 1, 0)
 _END: Final = struct.pack("ii", 0, 0)
@@ -70,8 +72,11 @@ class TcpPipe:
         return f"<TcpPipe {self._line.fileno()}>"
 
     async def read(self, most: int) -> bytes:
+        await asyncio.sleep(0)  # others have their turns, however much comes
         try:
-            return await self._loop.sock_recv(self._line, min(most, PIECE))
+            with contextlib.suppress(BlockingIOError, InterruptedError):
+                return self._line.recv(min(most, MOST))
+            return await self._loop.sock_recv(self._line, min(most, MOST))
         except OSError as error:
             raise lost(error) from None
 
@@ -82,8 +87,12 @@ class TcpPipe:
         raise lost(OSError(error, os.strerror(error)))
 
     async def write(self, data: bytes) -> None:
+        sent = 0
         try:
-            await self._loop.sock_sendall(self._line, data)
+            with contextlib.suppress(BlockingIOError, InterruptedError):
+                sent = self._line.send(data)
+            if sent < len(data):
+                await self._loop.sock_sendall(self._line, memoryview(data)[sent:])
         except OSError as error:
             raise lost(error) from None
 
@@ -143,7 +152,7 @@ async def join(near: Pipe, far: Pipe) -> None:
     ended = [asyncio.Event(), asyncio.Event()]
 
     async def pass_on(source: Pipe, sink: Pipe, end: asyncio.Event) -> None:
-        while data := await source.read(PIECE):
+        while data := await source.read(MOST):
             await sink.write(data)
         await sink.finish()
         end.set()

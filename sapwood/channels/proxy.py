@@ -29,7 +29,7 @@ from sapwood.channels.pipes import PipeBroken, TcpPipe, join, reset_when_closed,
 from sapwood.channels.probes import probe
 from sapwood.channels.socket_folder import SocketFolder
 from sapwood.channels.urls import MOST, ChannelUrls, new_secret, parts_of
-from sapwood.channels.websocket_pipe import MAX_MESSAGE, OPEN, WebSocketPipe
+from sapwood.channels.websocket_pipe import OPEN, TAKES, WIDE_MESSAGE, WebSocketPipe
 from sapwood.options import NodePlace, context_of
 
 _SECRET: Final = 44
@@ -109,7 +109,7 @@ async def _node(near: socket.socket, place: NodePlace, *path: str) -> AsyncItera
         raise PipeBroken(str(error)) from None
     session = aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(ssl=context or True),
-        headers={"User-Agent": "sapwood"} | bearer,
+        headers={"User-Agent": "sapwood", TAKES: str(WIDE_MESSAGE)} | bearer,
         auth=auth,
         trust_env=False,
         timeout=aiohttp.ClientTimeout(total=None, sock_connect=10),
@@ -119,7 +119,7 @@ async def _node(near: socket.socket, place: NodePlace, *path: str) -> AsyncItera
             async with _while_wanted(near):
                 opened = await session.ws_connect(
                     _uri(place, *path),
-                    max_msg_size=MAX_MESSAGE + 1,
+                    max_msg_size=WIDE_MESSAGE + 1,
                     compress=0,
                     timeout=aiohttp.ClientWSTimeout(ws_close=_LAST_WORDS),
                 )

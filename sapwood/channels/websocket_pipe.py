@@ -1,7 +1,8 @@
 """A WebSocket as a pipe. Binary messages are data, and a text says the rest.
 
 `open`: once, from the node to whoever asked for a channel. `end`: nothing follows in that direction.
-`error TEXT`: it is over, and the line is closed.
+`error TEXT`: it is over, and the line is closed. A message has `MAX_MESSAGE` bytes at most, or as many as
+whoever connected says in the head `TAKES` of its request.
 
 Wrinkle: it brings aiohttp, which a leaf that nobody talks to does not load.
 """
@@ -14,9 +15,11 @@ from typing import Any, Final
 import aiohttp
 from aiohttp import web
 
-from sapwood.channels.pipes import PIECE, PipeBroken, lost
+from sapwood.channels.pipes import MOST, PIECE, PipeBroken, lost
 
 MAX_MESSAGE: Final = PIECE
+WIDE_MESSAGE: Final = MOST
+TAKES: Final = "Sapwood-Takes"
 OPEN: Final = "open"
 _END: Final = "end"
 _ERROR: Final = "error "
@@ -28,11 +31,12 @@ WebSocket = web.WebSocketResponse[Any] | aiohttp.ClientWebSocketResponse[Any]
 
 class WebSocketPipe:
     """An open WebSocket, at either end. `is_broken`: it was aborted. `last_words`: seconds in which the
-    other end says that it has heard all.
+    other end says that it has heard all. `most`: bytes of a message that the other end takes.
     """
 
-    def __init__(self, opened: WebSocket, last_words: float | None = None) -> None:
+    def __init__(self, opened: WebSocket, last_words: float | None = None, most: int = MAX_MESSAGE) -> None:
         self._socket = opened
+        self._most = most
         self._last_words = last_words
         self.is_broken = False
         self._was_well = False
@@ -67,6 +71,8 @@ class WebSocketPipe:
         while not (found := await self.hear()):
             pass  # an empty message says nothing
         if isinstance(found, bytes):
+            if len(found) <= most:
+                return found
             self._rest = memoryview(found)
             return self._part(most)
         if found != _END:
@@ -88,7 +94,8 @@ class WebSocketPipe:
                 raise
 
     async def write(self, data: bytes) -> None:
-        await _sent(self._socket.send_bytes(data))
+        for start in range(0, len(data), self._most):
+            await _sent(self._socket.send_bytes(data[start : start + self._most]))
 
     async def finish(self) -> None:
         await self.say(_END)

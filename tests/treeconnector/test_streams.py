@@ -332,15 +332,19 @@ def test_all_links_of_a_node_lend_no_more_than_its_pool(links):
     assert pool.lent == 0
 
 
-def test_a_wide_packet_has_more_bytes_and_fits_a_packet_however_many_streams_are_in_it(pair):
+@pytest.mark.parametrize("most", [32 * 1024, 64 * 1024, 1024 * 1024])
+def test_a_wide_packet_has_more_bytes_and_fits_a_packet_however_many_streams_are_in_it(links, most):
+    child = links.link("store-1", "leaf", dials=True, settings=LinkSettings(max_frame=most))
+    parent = links.link("hq", "root", dials=False, settings=LinkSettings(max_frame=1024 * 1024))
+    pair = links.pair(child=child, parent=parent).up()
     number = open_stream(pair)
     pair.parent.say.send_stream(number, b"x" * WINDOW)
     (packet,) = pair.parent.streams_to_send(WIDE)
-    assert PIECE <= len(packet) <= frames.DEFAULT_MAX_FRAME
+    assert min(WIDE, most * 3 // 4) <= len(packet) <= most
     pair.deliver("child", packet)
     for _ in range(MOST_FRAMES + 100):
         pair.parent.say.send_stream(open_stream(pair), b"y" * 200)
     (packet,) = pair.parent.streams_to_send(WIDE)
-    assert len(packet) <= frames.DEFAULT_MAX_FRAME
+    assert len(packet) <= most
     carry(pair)
     assert came(pair, "child").count(b"y") == 200 * (MOST_FRAMES + 100)

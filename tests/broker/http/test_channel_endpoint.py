@@ -209,10 +209,10 @@ async def test_last_bytes_wait_for_a_slow_client_and_are_few(
     lines: list[asyncio.WriteTransport] = []
     made = WebSocketPipe.__init__
 
-    def noted(pipe: WebSocketPipe, opened: Any) -> None:
+    def noted(pipe: WebSocketPipe, opened: Any, most: int) -> None:
         lines.append(opened._req.transport)
         lines[0].get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
-        made(pipe, opened)
+        made(pipe, opened, most=most)
 
     monkeypatch.setattr(WebSocketPipe, "__init__", noted)
 
