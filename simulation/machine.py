@@ -1,6 +1,7 @@
 """A site on a virtual clock: when its core wants to be woken, whom it dials, and who works there."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Final, Self
 
 from broker.core.context import AdvisoryRecorder
@@ -17,12 +18,21 @@ _EVERY: Final = 1.0
 _LONGEST_PAUSE: Final = 60.0
 
 
+@dataclass(frozen=True, slots=True)
+class Speed:
+    """How fast a machine is, in seconds. `commit`: of its disk, a commit. `packet`: of its processor, a
+    packet that has come, whatever its node makes of it."""
+
+    commit: float = 0.001
+    packet: float = 0.0
+
+
 class Machine(Site):
     """`wakes_at`: the timer that counts, in the world's time. `looks_at`: running time by which it looks
     after things. `was_told`: something came while a commit was under way. `dialled`: its end of the line to
     each node that it dials, None = it waits to dial it. `failures`: of dialling a node, since the last link.
     `cut_until`: its lines to the parents are cut until then. `application`: who works here. `peak_bytes`: the
-    most that it ever kept.
+    most that it ever kept. `speed`, `busy_until`: packets wait until its processor has done those before.
     """
 
     def __init__(
@@ -55,6 +65,8 @@ class Machine(Site):
             grant_of=grant_of,
         )
         self.line = line
+        self.speed = Speed()
+        self.busy_until = 0.0
         self.wakes_at = 0.0
         self.looks_at = 0.0
         self.was_told = False
@@ -71,8 +83,13 @@ class Machine(Site):
         core = super().boot()
         if self.mesh:
             core.logical_addresses.addresses = [f"ws://{self.name}.example:7600/link"]
-        self.wakes_at, self.looks_at, self._kept = 0.0, self.now + _EVERY, 0
+        self.wakes_at, self.looks_at, self._kept, self.busy_until = 0.0, self.now + _EVERY, 0, 0.0
         return core
+
+    def done_by(self, packets: int) -> float:
+        """When its processor has done these packets too, in the world's time."""
+        self.busy_until = max(self.world.now, self.busy_until) + packets * self.speed.packet
+        return self.busy_until
 
     def look_after(self, rest: float) -> None:
         """Its timer is due. What a node does each second is left out for up to `rest` seconds while it keeps

@@ -13,7 +13,7 @@ from sapwood.protocol.destinations import parse
 from simulation.applications import Application, Delivered
 from simulation.deployment import Deployment
 from simulation.lines import LineSettings
-from simulation.machine import Machine
+from simulation.machine import Machine, Speed
 from simulation.workload import DAY, Consumers, Faults, Messages, Workload, seconds
 from simulation.world import World
 
@@ -27,6 +27,14 @@ def line_of(workload: Workload, role: str, random: Random) -> LineSettings:
         if each.role == role and random.random() < each.share:
             return LineSettings(each.latency, each.bandwidth, each.loss)
     return LineSettings()
+
+
+def speed_of(workload: Workload, role: str, random: Random) -> Speed:
+    """The machine of a node: the first of the workload's that fits."""
+    for each in workload.machines:
+        if each.role == role and random.random() < each.share:
+            return Speed(each.commit, each.packet)
+    return Speed()
 
 
 def core_settings(workload: Workload) -> CoreSettings:

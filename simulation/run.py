@@ -16,7 +16,7 @@ from simulation import summary
 from simulation.advisory_log import Counts, ParquetLog, every
 from simulation.deployment import Deployment
 from simulation.machine import Machine
-from simulation.population import Population, core_settings, line_of
+from simulation.population import Population, core_settings, line_of, speed_of
 from simulation.usage import Usage
 from simulation.workload import Workload
 from simulation.world import World, WorldSettings, populate
@@ -88,7 +88,12 @@ class Simulation:
     def _build(self, progress: Progress) -> None:
         """All machines start, a level after the other from the root down, and find each other."""
         world, workload = self.world, self.task.workload
-        populate(world, self.task.deployment, lambda role: line_of(workload, role, world.random))
+        populate(
+            world,
+            self.task.deployment,
+            lambda role: line_of(workload, role, world.random),
+            lambda role: speed_of(workload, role, world.random),
+        )
         self._population.start()
         depths = self.task.deployment.depths()
         for machine in world.machines.values():

@@ -86,6 +86,16 @@ class Lines:
 
 
 @section
+class Machines:
+    """How fast the machines of nodes of a role are."""
+
+    role: str = value(_ROLE, "of which nodes", example="leaf")
+    share: float = value(_SHARE, "of how many of them", default=1.0)
+    commit: float = value(TIME, "of the disk: how long a commit takes", default=0.001)
+    packet: float = value(TIME, "of the processor: how long a packet takes that has come", default=0.0)
+
+
+@section
 class Faults:
     """What befalls some nodes of a role again and again: their line is cut, or their node killed."""
 
@@ -132,6 +142,9 @@ class Workload:
     churn: Churn = part("consumers that reconnect", default=Churn())
     lines: tuple[Lines, ...] = parts(
         Lines, "lines, the first that fits a node counts", item="line", default=()
+    )
+    machines: tuple[Machines, ...] = parts(
+        Machines, "machines, the first that fits a node counts", item="machine", default=()
     )
     flapping: tuple[Faults, ...] = parts(Faults, "lines that are cut", item="fault", default=())
     restarts: tuple[Faults, ...] = parts(Faults, "nodes that are killed", item="fault", default=())

@@ -28,7 +28,7 @@ from sapwood.protocol.destinations import parse
 from simulation.advisory_log import NodeLog, Row
 from simulation.deployment import Deployment
 from simulation.lines import End, LineSettings
-from simulation.machine import Machine
+from simulation.machine import Machine, Speed
 from simulation.site import Site
 from treeconnector.link import LinkSettings
 from treeconnector.relations import Relation
@@ -45,7 +45,6 @@ class WorldSettings:
 
     tree: str = "acme"
     start: int = 1_767_225_600_000_000
-    commit_time: float = 0.001
     rest: float = 3600.0
     backoff_initial: float = 1.0
     backoff_max: float = 60.0
@@ -193,7 +192,7 @@ class World:
             turn = machine.turn
             assert turn is not None
             if turn.transaction:
-                self.at(self.now + self.settings.commit_time, self._commit, machine, machine.core)
+                self.at(self.now + machine.speed.commit, self._commit, machine, machine.core)
                 break
             machine.write()
             machine.report()
@@ -289,15 +288,23 @@ class World:
         end.pulls = False
         self._pull(end)
 
-    def _arrive(self, end: End[Machine], packets: list[bytes]) -> None:
-        """What `end` has sent is at its peer, unless the line is cut: then it comes when that is over."""
+    def _arrive(self, end: End[Machine], packets: list[bytes], *, read: bool = False) -> None:
+        """What `end` has sent is at its peer, unless the line is cut: then it comes when that is over.
+
+        `read`: its peer's processor has done with it. Until then it waits behind what came before.
+        """
         peer = end.peer
         machine = peer.machine
         if peer.link not in machine.ends:
             return
-        wait = max(self._cut_off(end), self.now + peer.link.throttled_until - machine.now)
+        wait = self.now + peer.link.throttled_until - machine.now
+        if not read:
+            wait = max(self._cut_off(end), wait)
         if wait > self.now:
             self.at(wait + end.line.latency, self._arrive, end, packets)
+            return
+        if machine.speed.packet and not read:
+            self.at(machine.done_by(len(packets)), self._read, end, packets)
             return
         core = machine.core
         core.advance(machine.now)
@@ -306,6 +313,9 @@ class World:
                 break
             core.receive(peer.link, packet)
         self.stir(machine)
+
+    def _read(self, end: End[Machine], packets: list[bytes]) -> None:
+        self._arrive(end, packets, read=True)
 
     def _cut_off(self, end: End[Machine]) -> float:
         """Until when the line of this end is cut, if it is."""
@@ -362,10 +372,13 @@ class World:
         self.at(at, self._lost_unless_cut, end.peer, "the line was closed")
 
     def _lost_unless_cut(self, end: End[Machine], text: str) -> None:
-        """Word of the end comes over the line, if that is not cut: then when it is whole again."""
+        """Word of the end comes over the line, if that is not cut: then when it is whole again. All that came
+        before is read first."""
         until = self._cut_off(end)
         if until > self.now:
             self.at(until + end.line.latency, self._lost_unless_cut, end, text)
+        elif (until := end.machine.busy_until) > self.now:
+            self.at(until, self._lost_unless_cut, end, text)
         else:
             self._lost(end, text)
 
@@ -396,9 +409,17 @@ class World:
         return all(map(self.is_linked, self.machines.values()))
 
 
-def populate(world: World, deployment: Deployment, line: Callable[[str], LineSettings]) -> None:
-    """Put every node of a deployment in a world, switched off. `line`: for a role."""
+def populate(
+    world: World,
+    deployment: Deployment,
+    line: Callable[[str], LineSettings],
+    speed: Callable[[str], Speed] = lambda role: Speed(),
+) -> None:
+    """Put every node of a deployment in a world, switched off. `line`, `speed`: for a role."""
     meshes, grants = deployment.meshes(), deployment.grants()
     for place in deployment.places:
         beside = [name for name in meshes.get(place.mesh, ()) if name != place.name]
-        world.add(place.name, place.parent, place.role, line(place.role), beside, grants[place.name])
+        machine = world.add(
+            place.name, place.parent, place.role, line(place.role), beside, grants[place.name]
+        )
+        machine.speed = speed(place.role)

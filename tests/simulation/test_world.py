@@ -12,6 +12,7 @@ from simulation.applications import Application
 from simulation.deployment import generated
 from simulation.invariants import check_routes
 from simulation.lines import LineSettings
+from simulation.machine import Speed
 from simulation.world import World, WorldSettings, populate
 from treeconnector.link import LinkSettings
 
@@ -44,6 +45,57 @@ def test_an_advisory_takes_one_latency_a_hop() -> None:
     made.run(made.now + 5)
     took = {row.node: (row.at - start) / 1e6 for row in rows if row.event == "advisory"}
     assert took == {"region-1": 0.5, "hq": 1.0}
+
+
+def test_a_slow_disk_and_a_slow_processor_take_their_time_at_each_hop() -> None:
+    made, rows = world(LineSettings(latency=0.5))
+    made["region-1"].speed = Speed(commit=0.001, packet=2.0)
+    made["hq"].speed = Speed(commit=0.001, packet=0.25)
+    rows.clear()
+    start = made.clock()
+    want(made, "store-1")
+    made.run(made.now + 10)
+    took = {row.node: (row.at - start) / 1e6 for row in rows if row.event == "advisory"}
+    assert took == {"region-1": 2.5, "hq": 3.25}
+
+
+def test_packets_wait_behind_those_that_came_before() -> None:
+    made, rows = world()
+    made["region-1"].speed = Speed(packet=1.0)
+    rows.clear()
+    start = made.clock()
+    stores = [machine.name for machine in made.machines.values() if machine.parent == "region-1"]
+    for store in stores:
+        want(made, store)
+    made.run(made.now + 10)
+    heard = sorted(
+        (row.at - start) / 1e6 for row in rows if row.node == "region-1" and row.event == "advisory"
+    )
+    assert heard == pytest.approx([1.02, 2.02, 3.02])
+
+
+def test_a_message_waits_for_the_commit_of_a_slow_disk() -> None:
+    def took(commit: float) -> float:
+        made, _ = world()
+        made["hq"].speed = Speed(commit=commit)
+        times: list[float] = []
+        serials = count()
+        for name in ("hq", "store-1"):
+            application = Application(made[name], serials, lambda *_: times.append(made.now))
+            made[name].application = application
+            application.connect()
+        application.read(parse("queue:prices"))
+        made.stir(made["store-1"])
+        made.run(made.now + 5)
+        begun = made.now
+        sender = made["hq"].application
+        assert sender is not None
+        sender.send(parse("queue:prices"), 1, 100, 0.0)
+        made.stir(made["hq"])
+        made.run(made.now + 60)
+        return times[0] - begun
+
+    assert took(3.0) - took(0.001) == pytest.approx(3.0, abs=0.1)
 
 
 def test_a_slow_line_takes_its_time_for_every_byte() -> None:
