@@ -1,4 +1,4 @@
-"""Counting: lost, duplicated and given again are three different things."""
+"""Counting: missing, duplicated and given again are three different things."""
 
 import json
 
@@ -21,18 +21,18 @@ def ledger() -> tuple[Ledger, Account]:
 
 def test_nothing_is_complete_before_it_is_sent() -> None:
     made, account = ledger()
-    assert (account.unsent, account.lost, made.complete, made.all_arrived) == (2, 0, False, False)
+    assert (account.unsent, account.missing, made.complete, made.all_arrived) == (2, 0, False, False)
 
 
-def test_a_confirmed_message_is_lost_until_each_receiver_has_it() -> None:
+def test_a_confirmed_message_is_missing_until_each_receiver_has_it() -> None:
     made, account = ledger()
     made.confirm(ONE)
     made.confirm(TWO)
     made.handle("york", "m1", ONE.payload)
     made.handle("york", "m2", TWO.payload)
-    assert (account.delivered, account.lost, made.complete) == (2, 1, False)
+    assert (account.delivered, account.missing, made.complete) == (2, 1, False)
     made.handle("bath", "m2", TWO.payload)
-    assert (account.delivered, account.lost, made.complete) == (3, 0, True)
+    assert (account.delivered, account.missing, made.complete) == (3, 0, True)
 
 
 def test_the_same_message_given_again_is_no_duplicate() -> None:
@@ -57,7 +57,7 @@ def test_a_message_at_the_wrong_receiver_does_not_make_up_for_a_lost_one() -> No
     made, account = ledger()
     made.confirm(ONE)
     made.handle("bath", "m1", ONE.payload)
-    assert account.lost == 1
+    assert account.missing == 1
 
 
 def test_it_moves_with_every_message_that_is_taken_or_arrives() -> None:

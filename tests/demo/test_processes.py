@@ -10,6 +10,7 @@ import pytest
 from broker.cli.demo import processes
 from broker.cli.demo.plan import free_ports
 from broker.cli.demo.processes import NodeFailed, NodeProcess, Nodes, is_linked, patience
+from sapwood.client import connect
 
 pytestmark = pytest.mark.network
 
@@ -123,3 +124,22 @@ async def test_the_node_that_is_in_the_way_is_named(tmp_path: Path) -> None:
         await nodes.until_all_linked(["york"], 20)
         hq.kill()
         assert not hq.ended_by_itself
+
+
+async def test_nodes_say_whether_they_keep_a_message_and_one_that_says_nothing_may(tmp_path: Path) -> None:
+    hq = node(tmp_path)
+    async with Nodes([hq]) as nodes:
+        hq.start()
+        await nodes.until_ready("hq")
+        assert not await nodes.keep_messages()
+        async with connect(hq.url, session="app") as client:
+            await client.create("prices")
+            await client.send("queue:prices", b"one")
+            assert await nodes.keep_messages()
+            async for delivery in client.subscribe("queue:prices", credit=1):
+                delivery.ack()
+                break
+            await nodes.until("hq", lambda status: not any(status["spool"].values()), "empty")
+            assert not await nodes.keep_messages()
+        hq.kill()
+        assert await nodes.keep_messages(), "it did not say"

@@ -47,7 +47,7 @@ def performance(tmp_path_factory: pytest.TempPathFactory) -> Performance:
     """The demo from its beginning to its end, once."""
     folder, logs = tmp_path_factory.mktemp("demo"), tmp_path_factory.mktemp("logs")
     command = [*DEMO, "--json", "--logs", str(logs)]
-    ran = subprocess.run(command, env=environment(folder), capture_output=True, text=True, timeout=90)
+    ran = subprocess.run(command, env=environment(folder), capture_output=True, text=True, timeout=500)
     assert ran.returncode == 0, ran.stderr
     return Performance(folder, logs, json.loads(ran.stdout), ran.stderr)
 

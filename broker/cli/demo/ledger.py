@@ -37,7 +37,8 @@ class Account:
         return len(self.handled)
 
     @property
-    def lost(self) -> int:
+    def missing(self) -> int:
+        """On their way still, or lost: only the nodes know."""
         return len(self.expected - self.handled.keys())
 
     @property
@@ -50,7 +51,7 @@ class Account:
 
     @property
     def complete(self) -> bool:
-        return not (self.unsent or self.lost or self.duplicated)
+        return not (self.unsent or self.missing or self.duplicated)
 
 
 class Ledger:
@@ -98,7 +99,7 @@ class Ledger:
     @property
     def all_arrived(self) -> bool:
         """Nothing is missing: there is nothing left to wait for."""
-        return not any(account.unsent or account.lost for account in self.accounts)
+        return not any(account.unsent or account.missing for account in self.accounts)
 
     def received_by(self, receiver: str) -> int:
         return sum(

@@ -218,10 +218,18 @@ class Nodes:
         last = self[name].last_words()
         return f"{name} {does}, and no node came further for {seconds:.0f} s ({load})\n{last}"
 
+    async def keep_messages(self) -> bool:
+        """Does any node keep a message, for a neighbour, a reader or as a dead letter? True also where one
+        does not say."""
+        found = (await self.all_status()).values()
+        return any(
+            status is None or any(status["spool"].values()) or status["dead"]["messages"] for status in found
+        )
+
     async def stop_all(self) -> dict[str, int]:
         """SIGTERM to all, and their exit codes."""
         running = [node for node in self.by_name.values() if node.running]
-        codes = await asyncio.gather(*(node.stop() for node in running))
+        codes = await asyncio.gather(*(node.stop(patience(STOP_TIME)) for node in running))
         return {node.name: code for node, code in zip(running, codes, strict=True)}
 
 

@@ -10,13 +10,25 @@ from broker.cli.output import table
 
 Report = dict[str, Any]
 COSTS: Final = ("added", "closed", "ttl_2_added", "ttl_2_closed", "ttl_3_added", "ttl_3_closed")
-FIGURES: Final = ("sent", "to_deliver", "delivered", "lost", "duplicated", "given_again", "not_sent")
+FIGURES: Final = (
+    "sent",
+    "to_deliver",
+    "delivered",
+    "on_the_way",
+    "lost",
+    "duplicated",
+    "given_again",
+    "not_sent",
+)
 
 
-def make_report(ledger: Ledger, costs: list[Cost], seconds: float, exit_codes: dict[str, int]) -> Report:
+def make_report(
+    ledger: Ledger, costs: list[Cost], seconds: float, exit_codes: dict[str, int], *, kept: bool
+) -> Report:
     """Everything that was counted. `well`: nothing missing, nothing twice, all nodes stopped properly.
 
-    `seconds`: how long the demo took. `exit_codes`: of the nodes, at their SIGTERM.
+    `seconds`: how long the demo took. `exit_codes`: of the nodes, at their SIGTERM. `kept`: nodes keep
+    messages, or did not say; then those that have not arrived are on their way, and none is lost.
     """
     rows: list[dict[str, Any]] = [
         {
@@ -24,7 +36,8 @@ def make_report(ledger: Ledger, costs: list[Cost], seconds: float, exit_codes: d
             "sent": len(account.confirmed),
             "to_deliver": len(account.expected),
             "delivered": account.delivered,
-            "lost": account.lost,
+            "on_the_way": account.missing if kept else 0,
+            "lost": 0 if kept else account.missing,
             "duplicated": account.duplicated,
             "given_again": account.again,
             "not_sent": account.unsent,
@@ -65,10 +78,11 @@ def print_report(report: Report, console: Console) -> None:
 
 def _print_messages(report: Report, console: Console) -> None:
     made = table(
-        "Messages", ">sent", ">to deliver", ">delivered", ">lost", ">duplicated", title="What was sent"
-    )
+        "Messages", ">sent", ">to deliver", ">delivered", ">on their way", ">lost", ">duplicated",
+        title="What was sent",
+    )  # fmt: skip
     for row in (*report["messages"], {"what": "together", **report["total"]}):
-        figures = (row[key] for key in FIGURES[:5])
+        figures = (row[key] for key in FIGURES[:6])
         made.add_row(row["what"], *map(str, figures))
     console.print(made)
     if report["total"]["not_sent"]:

@@ -110,8 +110,9 @@ class _Demo:
                 async with self._refreshing():
                     await self._start()
                     await self._act()
+                    kept = not self.ledger.all_arrived and await self.nodes.keep_messages()
                     exit_codes = {} if self.keep else await self._stop()
-            report = self._report(exit_codes)
+            report = self._report(exit_codes, kept=kept)
             if self.keep:
                 await self._stay()
         return report
@@ -223,10 +224,10 @@ class _Demo:
         self.view.say("stopping all nodes (SIGTERM)")
         return await self.nodes.stop_all()
 
-    def _report(self, exit_codes: dict[str, int]) -> Report:
+    def _report(self, exit_codes: dict[str, int], *, kept: bool) -> Report:
         rows = (row for name in self.files for row in read_log(self._log_folder(name)))
         found = costs.consumer_costs(rows, self.chain.neighbours())
-        report = make_report(self.ledger, found, self.scene.seconds, exit_codes)
+        report = make_report(self.ledger, found, self.scene.seconds, exit_codes, kept=kept)
         if self.as_json:
             print_json(report)
         else:

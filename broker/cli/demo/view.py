@@ -41,7 +41,7 @@ class Scene:
         accounts = self.ledger.accounts
         sent = sum(len(account.confirmed) for account in accounts)
         delivered = sum(account.delivered for account in accounts)
-        waiting = sum(account.lost for account in accounts)
+        waiting = sum(account.missing for account in accounts)
         return f"{sent} sent · {delivered} delivered · {waiting} on their way"
 
 
