@@ -20,12 +20,13 @@ On Spark: `reading` takes logs in and accounts for every line; `passes` are all 
 | `cli` | the command line: `sapwood audit`, `python -m audit`, and under spark-submit |
 | `clocks` | whose clock is wrong: never set, ahead of the file that it wrote into, or set back |
 | `comparison` | the report's sections on what else one could build |
+| `delta` | a history as Delta tables, without a jar |
 | `errors` | `AuditError`, the one error of this package |
 | `first_screen` | the first screen of the report: a sentence, a chart, the map of the tree |
 | `feeder` | cuts logs that grow into pieces that do not: what Spark's file source needs |
 | `files` | what became of each file, and of rows that several files have |
 | `given` | tables that are given beside the logs: the use of routes, and figures over time |
-| `history` | the audits of day after day, as dated tables that other tools read |
+| `history` | the audits of day after day, and followers' counts, as dated tables that other tools read |
 | `holes` | rows that are missing from a node's log, by their numbers |
 | `importers` | logs of other people's brokers, read as advisory logs |
 | `java` | finds a Java that runs Spark: the system's from version 17 |
@@ -36,10 +37,13 @@ On Spark: `reading` takes logs in and accounts for every line; `passes` are all 
 | `page` | what a report is made of, as HTML: tables, sections, values |
 | `parquet` | reads advisory logs in Parquet; `tree` and `region`, and any other column |
 | `period` | the time that is audited; rows before and after it are counted, and in no sum |
+| `places` | places beyond this machine, as pyarrow reaches them, and logs that are brought from there |
 | `regular` | what a regular tree costs, in plain arithmetic: for the growth curve |
 | `rollup` | the log, summed once: what most tables are made from |
 | `schema` | the schemas of what comes in |
+| `storage` | where a history keeps its tables: files of Parquet in dated folders, or Delta tables |
 | `told` | passes over the log by route and by consumer |
 | `trees` | tells logs of other trees apart that lie in the folder |
+| `views` | statements that make views of a history's tables, for DuckDB and Spark |
 | `verdict` | what an audit may claim: how much was spilled, and of how much that can be said |
 """

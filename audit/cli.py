@@ -114,7 +114,7 @@ def _history(options: argparse.Namespace, when: Any) -> Any:
         return None
     from audit.history import Day
 
-    return Day(options.history, when[0].date(), options.tree)
+    return Day(options.history, when[0].date(), options.tree, options.history_format)
 
 
 def _exit_code(summary: dict[str, Any], share: float = 0.0, *, strict: bool) -> int:
@@ -175,6 +175,8 @@ def _check(options: argparse.Namespace) -> None:
         raise UsageError(
             f"{what} and --follow: expected one of them; --follow reads the nodes' own logs in DIR"
         )
+    if options.follow and options.history and not options.tree:
+        raise UsageError("--follow with --history: expected --tree NAME, whose counts these are")
     if not options.logs and not options.consumers and not options.follow:
         raise UsageError("no logs: expected files or folders, or --consumers for what-if alone")
     if not 1 <= options.ttl <= 32:
@@ -222,7 +224,10 @@ def _follow_with(
     from audit.follow import Follower, Following
 
     source, out = options.follow, options.out
-    how = Following(source, out, options.window, options.late, options.storm, tuple(receivers))
+    kept = (options.history, options.history_format)
+    how = Following(
+        source, out, options.window, options.late, options.storm, tuple(receivers), options.tree, kept
+    )
     follower = Follower(session, tree, how)
     try:
         print(f"following {source}; alerts in {follower.alerts.folder}", flush=True)

@@ -12,6 +12,7 @@ Wrinkle: a store's clock that runs years ahead must not make everybody else late
 row is never later than its own arrival. Rows from before 2000 have no window; they are told as an alert.
 """
 
+import os
 import shutil
 import time
 import zlib
@@ -28,6 +29,7 @@ from audit.checkpoint import Checkpoint
 from audit.deployment import Tree, relations
 from audit.errors import AuditError
 from audit.feeder import Feeder
+from audit.history import Counts, new_name
 from audit.lines import parse
 from audit.listing import results
 from audit.session import reason
@@ -47,7 +49,9 @@ _UNSET: Final = "2000-01-01"
 @dataclass(frozen=True, slots=True)
 class Following:
     """How to follow. `window`, `late`: as Spark writes intervals. `storm`: advisories in a window at one node
-    that are one. `receivers`: where alerts go beside their files. `files_a_batch`: pieces read at once."""
+    that are one. `receivers`: where alerts go beside their files. `tree`: rows of others are left out; '' =
+    none are. `history`: where the counts of this tree go, instead of to `out`, and in which of
+    `options.FORMATS`. `files_a_batch`: pieces read at once."""
 
     source: Path
     out: Path
@@ -55,6 +59,8 @@ class Following:
     late: str = "10 minutes"
     storm: int = 1000
     receivers: tuple[Receiver, ...] = ()
+    tree: str = ""
+    history: tuple[str, str] = ("", "")
     files_a_batch: int = 200
 
 
@@ -72,8 +78,10 @@ class Follower:
         self._told: set[tuple[str, str]] = set()
         self._taken: set[str] = set()
         self._checkpoints = [Checkpoint(self._state / name) for name in ("alerts", "counts")]
+        root, form = how.history
+        self._kept = Counts(root, how.tree, self._stream(), form) if root else None
         self._feed()
-        rows = _pieces(spark, self.feeder.pieces, how.files_a_batch)
+        rows = _of_tree(_pieces(spark, self.feeder.pieces, how.files_a_batch), how.tree)
         alerts, counts = row_alerts(rows, tree), windows(rows, how.window, how.late)
         self._queries: list[StreamingQuery] = [
             self._start(alerts, "alerts", self._alert),
@@ -142,6 +150,18 @@ class Follower:
                 time.sleep(A_LOOK)
             query.stop()
 
+    def _stream(self) -> str:
+        """The name of the stream that these checkpoints are of, from its first start on."""
+        place = self._state / "stream"
+        if not place.exists():
+            part = place.with_suffix(".part")
+            with part.open("w") as file:
+                file.write(new_name())
+                file.flush()
+                os.fsync(file.fileno())
+            part.replace(place)
+        return place.read_text().strip()
+
     def _start(self, frame: DataFrame, name: str, take: Any) -> "StreamingQuery":
         writer = frame.writeStream.queryName(name).outputMode("append").foreachBatch(take)
         return writer.option("checkpointLocation", str(self._state / name)).start()
@@ -151,7 +171,7 @@ class Follower:
         self.alerts.take("rows", batch, _bounded(rows))
 
     def _count(self, frame: DataFrame, batch: int, how: Following) -> None:
-        """A batch that is repeated writes the same folder again.
+        """A batch that is repeated writes the same folder again, and the history knows it.
 
         Wrinkle: the frame is only written. Each action on it would run the counting again; and it may have a
         row for each node, so that it is not collected either.
@@ -164,6 +184,9 @@ class Follower:
             return
         storms = storm_alerts(kept, how.storm).limit(MOST_ALERTS + 1)
         self.alerts.take("storms", batch, _bounded([row.asDict() for row in storms.collect()]))
+        if self._kept:
+            self._kept.take(batch, target)
+            shutil.rmtree(target)
 
 
 def url(path: Path) -> str:
@@ -185,6 +208,11 @@ def _bounded(rows: list[Alert]) -> list[Alert]:
 def _pieces(spark: "SparkSession", folder: Path, files: int) -> DataFrame:
     reader = spark.readStream.format("text").option("lineSep", "\n").option("maxFilesPerTrigger", files)
     return parse(reader.load(str(folder)).select("value"))
+
+
+def _of_tree(rows: DataFrame, tree: str) -> DataFrame:
+    """Rows of one tree, and lines that are none."""
+    return rows.where(F.col("tree").isNull() | (F.col("tree") == tree)) if tree else rows
 
 
 def row_alerts(rows: DataFrame, tree: Tree) -> DataFrame:

@@ -12,6 +12,8 @@ LONGEST: Final = 9
 """Digits of a number of such units."""
 UNITS: Final = ("second", "minute", "hour", "day", "week")
 """What Spark reads as parts of a time of fixed length."""
+FORMATS: Final = ("parquet", "delta")
+"""Those of `storage`, which needs pyarrow."""
 Period = tuple[datetime | None, datetime | None]
 FIGURES: Final = ("routes", "links", "spool_bytes")
 """What has a limit of its own; the keys of `capacity.LIMITS`, which needs Spark."""
@@ -103,7 +105,14 @@ def parser() -> argparse.ArgumentParser:
         "--history",
         default="",
         metavar="URL",
-        help="add the tables of a day there, once: a folder, s3://BUCKET/…, … [of yesterday]",
+        help="add the tables of a day there, once: a folder, s3://BUCKET/…, … [of yesterday];"
+        " follow: the counts",
+    )
+    add(
+        "--history-format",
+        choices=FORMATS,
+        default="",
+        help="files of Parquet, or Delta tables (extra delta) [as it is there, else parquet]",
     )
     add("--again", action="store_true", help="history: audit a day anew that is there, and replace it")
     add("--tree", default="", metavar="NAME", help="the tree to audit, where the logs of several lie there")

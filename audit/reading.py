@@ -8,6 +8,7 @@ files of one node overlap, as a copy does that was taken while the log grew, the
 once. That is so of `lines` and of `parquet`, each for itself.
 """
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pyarrow as arrow
@@ -77,6 +78,24 @@ def narrowed(intake: Intake, kept: Column, count: str, out: Table) -> Intake:
     told = query(_LESS.replace("COUNT", count), told=intake.files, other=out)
     return intake._replace(events=events, rolled=rolled, files=told, clocks=clocks(rolled, steps))
 
+
+def renamed(intake: Intake, names: Mapping[str, str]) -> Intake:
+    """The intake with files named by where they come from. `names`: how their names begin, and should."""
+    for here, there in names.items():
+        file, length = F.col("file"), len(here)
+        shown = F.when(
+            F.startswith(file, F.lit(here)), F.concat(F.lit(there), F.substring(file, length + 1, 2**31 - 1))
+        )
+        told = query(_RENAMED, told=intake.files, here=here, there=there)
+        events = intake.events.withColumn("file", F.coalesce(shown, file))
+        intake = intake._replace(events=events, files=told)
+    return intake
+
+
+_RENAMED: Final = """select told.* replace (
+        case when starts_with(file, $here) then $there || file[length($here) + 1:] else file end as file,
+        replace(fault, $here, $there) as fault)
+    from told"""
 
 _LESS: Final = """select told.* replace (
         "rows" - coalesce(gone, 0) as "rows", "COUNT" + coalesce(gone, 0) as "COUNT")

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from audit.passes import Passes
+    from audit.places import Near
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,19 +68,31 @@ def plan(request: Request, tree: Tree) -> dict[str, Any]:
 def audit(spark: "SparkSession", request: Request, tree: Tree | None = None) -> dict[str, Any]:
     """Audit logs. Returns a summary; everything else is in `request.out`. Raises `UsageError` for wrong
     input. `tree`: of the table of sites, if it has been read already."""
+    from audit import given, places
+
+    began = time.monotonic()
+    wanted = (*request.logs, "" if tree else request.deployment, request.usage, request.figures)
+    with places.near(spark, wanted) as brought:
+        tree = tree or load_tree(brought.path(request.deployment), given.far(spark))
+        if not request.logs:
+            return plan(request, tree)
+        return _audit(spark, request, tree, brought, began)
+
+
+def _audit(
+    spark: "SparkSession", request: Request, tree: Tree, brought: "Near", began: float
+) -> dict[str, Any]:
     from audit import given, holes, period
     from audit.listing import list_all
     from audit.passes import Passes
-    from audit.reading import read
+    from audit.reading import read, renamed
     from audit.trees import told_apart
 
-    began = time.monotonic()
-    tree = tree or load_tree(request.deployment, given.far(spark))
-    if not request.logs:
-        return plan(request, tree)
-    output, listing = Output(request.out), list_all(spark, list(request.logs))
-    usage, figures = given.usage(spark, listing, request.usage), given.figures(spark, request.figures)
-    whole, trees = told_apart(read(spark, listing, request.source), tree.nodes, request.tree)
+    output, listing = Output(request.out), list_all(spark, [brought.path(log) for log in request.logs])
+    usage = given.usage(spark, listing, brought.path(request.usage))
+    figures = given.figures(spark, brought.path(request.figures))
+    taken = renamed(read(spark, listing, request.source), brought.renamed)
+    whole, trees = told_apart(taken, tree.nodes, request.tree)
     intake = period.within(whole, request.period)
     passes = Passes(spark, intake)
     output.write("trees", trees)

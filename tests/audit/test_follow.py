@@ -18,14 +18,17 @@ from socketserver import ThreadingMixIn
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from history_rows import kept_rows
 
 import audit.feeder
+from audit import cli
 from audit.alerts import Alerts, Destination, Webhook
 from audit.cli import _Ended
 from audit.deployment import Tree
 from audit.errors import UsageError
 from audit.feeder import Feeder
 from audit.follow import Follower, Following
+from audit.history import Counts
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -104,6 +107,42 @@ def test_following_finds_what_arrives_and_a_restart_counts_nothing_twice(
     # The row of the year 2999 counts as arriving now, and so closes the windows of all rows of the demo.
     assert sum(counted(spark, out).values()) == written
     assert late + follower.late == 2, "both rows of March came when the watermark was in November"
+
+
+@pytest.mark.parametrize("form", ["parquet", "delta"])
+def test_a_follower_that_is_killed_between_history_and_checkpoint_counts_each_row_once(
+    spark: "SparkSession", demo_tree: Tree, tmp_path: Path, form: str
+) -> None:
+    logs, out, root = tmp_path / "logs", tmp_path / "out", tmp_path / "kept"
+    shutil.copytree(DEMO, logs)
+    written = Counter(
+        (line["node"], line["event"])
+        for file in logs.iterdir()
+        for line in map(json.loads, file.read_text().splitlines())
+    )
+    with (logs / "bath.advisories.jsonl").open("a") as log:
+        log.write(FUTURE)  # it counts as arriving now, and so closes the windows of all others
+        log.write(FUTURE.replace('"demo"', '"other"'))
+    killed = subprocess.run([sys.executable, __file__, str(logs), str(out), str(root), form], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    before = Counter(in_history(root))
+    assert before, "it was killed after the history had its first batch"
+    how = Following(logs, out, "1 minute", "1 minute", tree="demo", history=(str(root), form))
+    follower = Follower(spark, demo_tree, how)
+    try:
+        follower.step()
+        follower.step()
+    finally:
+        follower.stop()
+    assert in_history(root) == written
+    assert not list((out / "counts").glob("batch=*")), "the history has them"
+
+
+def in_history(root: Path) -> Counter[tuple[str, str]]:
+    found: Counter[tuple[str, str]] = Counter()
+    for node, event, rows in kept_rows(root, "select node, event, rows from sapwood_counts"):
+        found[node, event] += rows
+    return found
 
 
 def test_pieces_of_a_feed_that_is_repeated_have_the_same_names(tmp_path: Path) -> None:
@@ -365,3 +404,21 @@ def test_a_connection_that_fails_ends_the_batch(tmp_path: Path, monkeypatch: pyt
 def test_a_destination_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="alert-to"):
         Destination(text)
+
+
+def _follow_and_die(logs: str, out: str, root: str, form: str) -> None:
+    """Follow until the history has the first batch, and be killed before Spark knows that it was taken."""
+    take = Counts.take
+
+    def take_and_die(kept: Counts, batch: int, folder: Path) -> None:
+        take(kept, batch, folder)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    Counts.take = take_and_die  # type: ignore[method-assign]
+    words = ["--follow", logs, "--out", out, "--deployment", str(DATA / "stores.csv"), "--master", "local[2]"]
+    words += ["--window", "1 minute", "--late", "1 minute", "--tree", "demo"]
+    cli.main([*words, "--history", root, "--history-format", form])
+
+
+if __name__ == "__main__":
+    _follow_and_die(*sys.argv[1:])

@@ -14,6 +14,7 @@ from audit import cli
 from audit.errors import AuditError, UsageError
 from audit.history import Day
 from audit.options import parser, period
+from audit.storage import ParquetFiles
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -81,14 +82,14 @@ def test_a_run_that_was_broken_off_is_in_no_view(tmp_path: Path, monkeypatch: py
     """The disk is full just before the run is called whole."""
     root = tmp_path / "kept"
     whole = Day(str(root), DAYS[0]).append(tables(tmp_path / "found", 1), summary())
-    put = Day._put_table
+    put = ParquetFiles.put
 
-    def full(day: Day, place: str, *others: Any) -> None:
-        if place == "runs":
+    def full(files: ParquetFiles, name: str, *others: Any) -> None:
+        if name == "runs":
             raise OSError(28, "No space left on device")
-        put(day, place, *others)
+        put(files, name, *others)
 
-    monkeypatch.setattr(Day, "_put_table", full)
+    monkeypatch.setattr(ParquetFiles, "put", full)
     with pytest.raises(AuditError, match="No space left"):
         Day(str(root), DAYS[0]).append(tables(tmp_path / "found", 2), summary())
     assert len(list(root.rglob("volume_by_node/*/*/*.parquet"))) == 2

@@ -1,0 +1,135 @@
+"""A history as Delta tables, written without Spark or a jar by `deltalake` (extra `delta`).
+
+    ROOT/tables/TABLE, ROOT/runs    each a Delta table, partitioned by tree and day
+
+Law: a batch of a follower is one commit, which carries the stream and the batch's number as Delta's own
+application transaction; a batch that comes again finds its number there, and adds nothing.
+
+Each batch of a follower is a small file: those of days that are over are put together into one, and files
+that no version of the last week needs are deleted.
+"""
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import date
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as arrow
+from pyarrow import Table
+
+from audit.errors import SetUpError
+from audit.storage import Place, folder_of
+from audit.views import COUNTS, RUNS
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+try:
+    import deltalake
+    from deltalake.exceptions import DeltaError, TableNotFoundError
+except ImportError:
+    raise SetUpError("a history of Delta tables needs: pip install 'sapwood-node[delta]'") from None
+
+KEPT_HOURS: Final = 7 * 24
+SMALL_FILES: Final = 16
+"""So many of one day are put together."""
+_BY: Final = ["tree", "day"]
+
+
+class DeltaTables:
+    """Delta tables: see the module."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self.root = place.root
+        endpoint = os.environ.get("AWS_ENDPOINT_URL", "")
+        self._options = {"allow_http": "true"} if endpoint.startswith("http://") else {}
+
+    def __repr__(self) -> str:
+        return f"<DeltaTables {self.root}>"
+
+    def runs(self, tree: str, day: date) -> list[str]:
+        table = self._table(RUNS)
+        if table is None:
+            return []
+        of: list[tuple[str, str, object]] = [("day", "=", day)]
+        of += [("tree", "=", tree)] if tree else []
+        with _as_os_error():
+            found = table.to_pyarrow_table(filters=of, columns=["run"])
+        return sorted(set(found["run"].to_pylist()))
+
+    def put(self, name: str, tree: str, day: date, run: str, table: Table) -> None:
+        self._append(name, _dated(table, tree, day))
+
+    def count(self, tree: str, stream: str, batch: int, days: Mapping[date, Table]) -> None:
+        there = self._table(COUNTS)
+        taken = there.transaction_version(stream) if there else None
+        if taken is not None and taken >= batch:
+            return
+        whole = arrow.concat_tables(_dated(table, tree, day) for day, table in days.items())
+        self._append(COUNTS, whole, deltalake.Transaction(stream, batch))
+
+    def remove(self, tree: str, day: date, runs: list[str]) -> None:
+        names = [RUNS, *(name for name in self._place.names("tables") if name != COUNTS)]
+        listed = ", ".join(_text(run) for run in runs)
+        for table in filter(None, map(self._table, names if runs else ())):
+            with _as_os_error():
+                table.delete(f"tree = {_text(tree)} and day = '{day}' and run in ({listed})")
+
+    def finish(self) -> None:
+        self._place.put_views("delta")
+        for name in (RUNS, *self._place.names("tables")):
+            table = self._table(name)
+            if table is not None:
+                with _as_os_error():
+                    self._compact(table)
+
+    def _compact(self, table: "DeltaTable") -> None:
+        """Put the files of days together of which there are many, and let go of what is older than a week."""
+        many = arrow.table(table.get_add_actions(flatten=True)).group_by(["partition.tree", "partition.day"])
+        for row in many.aggregate([([], "count_all")]).to_pylist():
+            if row["count_all"] >= SMALL_FILES:
+                of = [("tree", "=", row["partition.tree"]), ("day", "=", str(row["partition.day"]))]
+                table.optimize.compact(partition_filters=of)
+        table.vacuum(KEPT_HOURS, dry_run=False)
+
+    def _append(self, name: str, table: Table, mark: "deltalake.Transaction | None" = None) -> None:
+        with _as_os_error():
+            deltalake.write_deltalake(
+                self._uri(name),
+                table,
+                mode="append",
+                partition_by=_BY,
+                schema_mode="merge",
+                storage_options=self._options,
+                commit_properties=deltalake.CommitProperties(app_transactions=[mark] if mark else None),
+            )
+
+    def _table(self, name: str) -> "DeltaTable | None":
+        with _as_os_error():
+            try:
+                return deltalake.DeltaTable(self._uri(name), storage_options=self._options)
+            except TableNotFoundError:
+                return None
+
+    def _uri(self, name: str) -> str:
+        return f"{self._place.url()}/{folder_of(name)}"
+
+
+@contextmanager
+def _as_os_error() -> Iterator[None]:
+    """The library's own errors, as those of a place that cannot be written."""
+    try:
+        yield
+    except DeltaError as error:
+        raise OSError(str(error)) from error
+
+
+def _dated(table: Table, tree: str, day: date) -> Table:
+    whole = table.append_column("tree", arrow.repeat(tree, len(table)))
+    return whole.append_column("day", arrow.repeat(arrow.scalar(day), len(table)))
+
+
+def _text(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"

@@ -1,0 +1,112 @@
+"""A history of Delta tables says the same as one of files of Parquet, and each batch of a follower counts
+once in both."""
+
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import pyarrow as arrow
+import pytest
+from deltalake import DeltaTable
+from history_rows import kept_rows as rows
+from pyarrow import Table, parquet
+from test_history import DAYS, summary, tables
+
+from audit.delta import SMALL_FILES
+from audit.errors import AuditError, UsageError
+from audit.history import Counts, Day
+
+FORMS = ("parquet", "delta")
+
+
+def batch(folder: Path, *counts: tuple[int, str, int]) -> Path:
+    """One as Spark writes it: (day of March, node, rows)."""
+    folder.mkdir(parents=True, exist_ok=True)
+    found = [
+        {
+            "since": datetime(2026, 3, day, 23, 55, tzinfo=UTC),
+            "node": node,
+            "event": "advisory",
+            "kind": None,
+            "rows": n,
+            "bytes": 40 * n,
+        }
+        for day, node, n in counts
+    ]
+    types = {"since": arrow.timestamp("us", "UTC"), "kind": arrow.string(), "rows": arrow.int64()}
+    names = list(found[0])
+    table = Table.from_pylist(found)
+    table = table.cast(
+        arrow.schema([(name, types.get(name, table.schema.field(name).type)) for name in names])
+    )
+    parquet.write_table(table, folder / "part-00000.parquet")
+    return folder
+
+
+COUNTED = "select day, node, sum(rows) from sapwood_counts group by day, node order by day, node"
+
+
+def test_a_new_run_replaces_the_old_one_in_delta_tables(tmp_path: Path) -> None:
+    root = tmp_path / "it's kept"
+    tree = "acme's/x y"
+    Day(str(root), DAYS[0], tree, "delta").append(tables(tmp_path / "found", 1), summary())
+    other = Day(str(root), DAYS[1], tree).append(tables(tmp_path / "found", 2), summary())
+    again = Day(str(root), DAYS[0], tree)
+    assert len(again.done) == 1
+    new = again.append(tables(tmp_path / "found", 3), summary())
+    select = "select tree, day, run, advisories from sapwood_volume_by_node order by day"
+    assert rows(root, select) == [(tree, DAYS[0], new, 3), (tree, DAYS[1], other, 2)]
+    assert Day(str(root), DAYS[0]).done == [new]
+    assert Day(str(root), DAYS[0], "other").done == []
+    assert DeltaTable(str(root / "tables" / "volume_by_node")).to_pyarrow_table().num_rows == 2
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_batch_that_comes_again_counts_once(form: str, tmp_path: Path) -> None:
+    root = tmp_path / "kept"
+    batches = [((14, "hq", 1), (15, "hq", 2)), ((15, "hq", 4), (15, "york", 8)), ((16, "hq", 16),)]
+    for number, counts in enumerate(batches):
+        for _ in range(2):  # the second time by another process, as after a crash
+            kept = Counts(str(root), "acme", "20260316T0-a", form)
+            kept.take(number, batch(tmp_path / f"batch={number}", *counts))
+    days = [date(2026, 3, day) for day in (14, 15, 15, 16)]
+    sums = [("hq", 1), ("hq", 6), ("york", 8), ("hq", 16)]
+    assert rows(root, COUNTED) == [(day, *each) for day, each in zip(days, sums, strict=True)]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_follower_that_began_anew_replaces_the_days_that_it_has(form: str, tmp_path: Path) -> None:
+    """Its checkpoints were lost: it reads again all logs that are still there."""
+    root = tmp_path / "kept"
+    Counts(str(root), "acme", "20260316T0-a", form).take(
+        0, batch(tmp_path / "a", (14, "hq", 1), (15, "hq", 2))
+    )
+    Counts(str(root), "acme", "20260317T0-b", form).take(
+        0, batch(tmp_path / "b", (15, "hq", 3), (16, "hq", 4))
+    )
+    Counts(str(root), "other", "20260318T0-c", form).take(0, batch(tmp_path / "c", (14, "hq", 7)))
+    mine = COUNTED.replace("group by", "where tree = 'acme' group by")
+    assert rows(root, mine) == [(date(2026, 3, day), "hq", n) for day, n in ((14, 1), (15, 3), (16, 4))]
+
+
+def test_many_batches_of_a_day_are_few_files_and_all_their_rows(tmp_path: Path) -> None:
+    root = tmp_path / "kept"
+    for number in range(SMALL_FILES):
+        Counts(str(root), "acme", "s", "delta").take(number, batch(tmp_path / "one", (14, "hq", 1)))
+    assert len(DeltaTable(str(root / "tables" / "counts")).file_uris()) < SMALL_FILES
+    assert rows(root, COUNTED) == [(date(2026, 3, 14), "hq", SMALL_FILES)]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_other_form_is_refused(form: str, tmp_path: Path) -> None:
+    root = str(tmp_path / "kept")
+    Day(root, DAYS[0], form=form).append(tables(tmp_path / "found", 1), summary())
+    other = next(each for each in FORMS if each != form)
+    with pytest.raises(UsageError, match=f"expected --history-format {form}"):
+        Day(root, DAYS[0], form=other)
+
+
+def test_a_place_that_cannot_be_written_is_said_so(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    day = Day(str(tmp_path / "file"), DAYS[0], form="delta")
+    with pytest.raises(AuditError, match="cannot be written to"):
+        day.append(tables(tmp_path / "found", 1), summary())
