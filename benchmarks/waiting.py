@@ -4,6 +4,9 @@ One node, in a control group of 256 MiB where that can be made. A producer sends
 reads, the node is stopped and started, and a reader takes them all. The run fails unless every message comes
 exactly once, in order, and the node lives through it. With `--alone` each message is a bundle of its own, as
 where messages trickle in: it goes in turn to `queue:NAME` and `queue:NAME@NODE`, which have the same readers.
+
+After each twentieth a line on standard error says the rate, the node's CPU a message and its memory since the
+last one: a run that is stopped has said how far it came, and whether memory grew on the way.
 """
 
 import argparse
@@ -26,6 +29,7 @@ _BATCH: Final = 256
 _CREDIT: Final = 2000
 _WORD: Final = b"%012d"
 _SENDERS: Final = 16
+_MARKS: Final = 20
 QUEUE: Final = "queue:small"
 
 
@@ -97,26 +101,59 @@ def _answers(node: Process, port: int) -> bool:
         return False
 
 
-async def send(url: str, count: int, *, alone: bool) -> float:
+class Course:
+    """How one half of a run goes on: what the node uses from one mark to the next."""
+
+    def __init__(self, title: str, node: Process, count: int, group: Path | None) -> None:
+        self._title = title
+        self._node = node
+        self._step = max(count // _MARKS, 1)
+        self._usage = group / "memory.usage_in_bytes" if group is not None else None
+        self._last = (0, time.monotonic(), node.cpu())
+        self._marks = 0
+
+    def __repr__(self) -> str:
+        return f"<Course of {self._title}, {self._marks} marks>"
+
+    def at(self, done: int) -> None:
+        """So many messages have gone by."""
+        before, then, used = self._last
+        if done - before < self._step:
+            return
+        now, cpu, here = time.monotonic(), self._node.cpu(), self._node.memory()
+        self._last = (done, now, cpu)
+        self._marks += 1
+        charged = ""
+        if self._usage is not None and self._usage.is_file():
+            charged = f", {int(self._usage.read_text()) / 2**20:.0f} MiB charged to its group"
+        print(
+            f"{self._title} {done}: {(done - before) / (now - then):.0f}/s, "
+            f"{(cpu - used) / (done - before) * 1e6:.0f} us of CPU each, {here / 2**20:.1f} MiB{charged}",
+            file=sys.stderr,
+            flush=True,
+        )
+
+
+async def send(url: str, count: int, course: Course, *, alone: bool) -> float:
     began = time.monotonic()
     for sender, first in enumerate(range(0, count, -(-count // _SENDERS))):
         last = min(first + -(-count // _SENDERS), count)
         async with sapwood.connect(url, session=f"producer-{sender}", timeout=300.0) as client:
             await client.create("small")
-            if alone:
-                for number in range(first, last):
-                    await client.send_many(
-                        QUEUE if number % 2 else f"{QUEUE}@hq", [_WORD % number], wait=False
-                    )
-            else:
-                for number in range(first, last, _BATCH):
-                    batch = [_WORD % each for each in range(number, min(number + _BATCH, last))]
-                    await client.send_many(QUEUE, batch, wait=False)
+            for number in range(first, last, _BATCH):
+                batch = range(number, min(number + _BATCH, last))
+                if alone:
+                    for each in batch:
+                        route = QUEUE if each % 2 else f"{QUEUE}@hq"
+                        await client.send_many(route, [_WORD % each], wait=False)
+                else:
+                    await client.send_many(QUEUE, [_WORD % each for each in batch], wait=False)
+                course.at(batch.stop)
             await client.flush()
     return time.monotonic() - began
 
 
-async def drain(url: str, count: int, *, alone: bool) -> float:
+async def drain(url: str, count: int, course: Course, *, alone: bool) -> float:
     """Every message exactly once; in order, where they wait in one queue."""
     seen, came, before = bytearray(count), 0, -1
     began = time.monotonic()
@@ -128,6 +165,7 @@ async def drain(url: str, count: int, *, alone: bool) -> float:
                 assert alone or number > before, f"message {number} came after {before}"
                 seen[number], before, came = 1, number, came + 1
             batch.ack()
+            course.at(came)
             if came == count:
                 break
     return time.monotonic() - began
@@ -143,7 +181,8 @@ def measure(folder: Path, count: int, limit: int, *, alone: bool) -> dict[str, A
     with control_group(limit) as group, Processes(folder) as processes:
         node = start(processes, file, port, group, 1)
         empty = node.memory()
-        sending = asyncio.run(send(url, count, alone=alone))
+        course = Course("sent", node, count, group)
+        sending = asyncio.run(send(url, count, course, alone=alone))
         found: dict[str, Any] = {
             "messages": count,
             "alone": alone,
@@ -158,7 +197,8 @@ def measure(folder: Path, count: int, limit: int, *, alone: bool) -> dict[str, A
         began = time.monotonic()
         node = start(processes, file, port, group, 2)
         found["start, s"] = round(time.monotonic() - began, 1)
-        draining = asyncio.run(drain(url, count, alone=alone))
+        course = Course("drained", node, count, group)
+        draining = asyncio.run(drain(url, count, course, alone=alone))
         found["drained/s"] = round(count / draining)
         found["peak of the second start, MiB"] = round(peak(node) / 2**20, 1)
         node.stop()
