@@ -24,6 +24,7 @@ from typing import Any, Final
 
 import msgspec
 import zstandard
+from msgspec.structs import replace
 
 from sapwood.protocol.destinations import Destination
 from sapwood.protocol.errors import FrameError, TooMuchInside
@@ -163,6 +164,7 @@ _header_encoder = msgspec.msgpack.Encoder()
 _header_decoder = msgspec.msgpack.Decoder(Header)
 _messages_decoder = msgspec.msgpack.Decoder(list[Message])
 _undecoded_decoder = msgspec.msgpack.Decoder(list[_Undecoded])
+_encoded_decoder = msgspec.msgpack.Decoder(list[msgspec.Raw])
 _checking_decoder = msgspec.msgpack.Decoder(list[_Checked])
 _message_encoder = msgspec.msgpack.Encoder()
 _compressor = zstandard.ZstdCompressor(level=1, write_content_size=True)
@@ -296,6 +298,37 @@ def unpack(header: Header, body: bytes, most: int = MAX_UNPACKED) -> list[Messag
     if header.flags & Flag.COMPRESSED or len(body) != header.size or header.size > most:
         body = plain_body(header, body, most)
     return decode_messages(body, header.count)
+
+
+def part_of(header: Header, body: bytes, bits: int) -> tuple[Header, bytes]:
+    """A bundle that brings only the messages of `bits`, and its body: the others are empty in their places.
+
+    So each keeps its place, and one that is left out takes three bytes. The header says that those are done, how
+    large the body is, and when what is left expires. Raises `FrameError` if it cannot be read.
+    """
+    everything = (1 << header.count) - 1
+    header = replace(header, done=mask_bytes(everything & ~bits))
+    if bits == everything:
+        return header, body
+    plain = plain_body(header, body)
+    if header.expires_first:
+        _leave_times(header, [each.properties.expires_in for each in decode_messages(plain, header.count)], bits)
+    try:
+        found = _encoded_decoder.decode(_ARRAY.pack(0xDD, header.count) + plain)
+    except UNREADABLE as error:
+        raise FrameError(f"not {header.count} messages: {error}") from None
+    left = b"".join(bytes(each) if bits >> at & 1 else _EMPTY[0x91] for at, each in enumerate(found))
+    small, compressed = compress(left)
+    header.flags, header.size = header.flags & ~Flag.COMPRESSED | compressed, len(left)
+    return header, small
+
+
+def _leave_times(header: Header, times: Sequence[int], bits: int) -> None:
+    """Say when the first and the last message of `bits` expire. `times`: of all, when they entered the tree."""
+    gone = min((time for time in times if time > 0), default=0) - header.expires_first
+    left = [max(time - gone, 1) if time > 0 else 0 for at, time in enumerate(times) if bits >> at & 1]
+    header.expires_first = min(filter(None, left), default=0)
+    header.expires_last = max(left) if all(left) else 0
 
 
 def check_properties(message: Message, encoded: bytes) -> None:

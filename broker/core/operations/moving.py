@@ -4,6 +4,7 @@ Law: a message leaves its queue in the transaction that puts it where it waits f
 Law: a moved message is a new one of this node, with the payload, the properties and the remaining time of the
 old one: nobody who saw the old one takes the new one for a repetition. One that may have been with a consumer
 is marked *maybe-duplicate*.
+Law: what moves takes the room of what moves: of a bundle only its messages, however many it has.
 """
 
 from collections.abc import Iterable
@@ -22,6 +23,7 @@ from broker.core.routing.arrivals import Arrivals
 from sapwood.protocol import bundles
 from sapwood.protocol.bundles import Flag, Header
 from sapwood.protocol.destinations import Destination
+from sapwood.protocol.errors import FrameError
 from treeconnector.identity import BundleIds
 
 _KEPT: Final = Flag.PERSISTENT | Flag.COMPRESSED | Flag.MAYBE_DUPLICATE
@@ -69,38 +71,45 @@ class Moving:
                 continue
             try:
                 self._check(entry, bits, to)
+                header, body = self._part(entry, bits, to)
             except SwitchError as error:
                 if not done.messages:
                     raise
                 done.why = error.text
                 break
-            self._go(entry, bits, to)
+            self._go(entry, bits, header, body)
             done.messages += bits.bit_count()
         counters = self._context.counters
         counters["moved"] = counters.get("moved", 0) + done.messages
         return done
 
     def _check(self, entry: QueueEntry, bits: int, to: Destination | None) -> None:
-        if to is None:
-            return
         header, count = entry.stored.header, bits.bit_count()
+        if to is None:
+            self._admission.check_open()
+            return
         if self._admission.fits(to, "", count, header.size, header.scope, 0) < count:
             raise QueueFull(f"QUEUE_FULL: {to} has no room for {count} messages more")
 
-    def _go(self, entry: QueueEntry, bits: int, to: Destination | None) -> None:
+    def _part(self, entry: QueueEntry, bits: int, to: Destination | None) -> tuple[Header, bytes]:
+        try:
+            return bundles.part_of(self._header(entry, to), self._context.custody.body(entry), bits)
+        except FrameError as error:
+            raise SwitchError(f"UNREADABLE: {error}") from None
+
+    def _go(self, entry: QueueEntry, bits: int, header: Header, body: bytes) -> None:
         context, custody, queue = self._context, self._context.custody, entry.queue
-        body = custody.body(entry)
-        header = self._header(entry, bits, to)
         why = f"moved to {header.destination} as {header.id.hex()}"
         custody.trace.happened(DROPPED, entry, bits, "", why)
         if custody.mark_done(entry, bits):
             self._removal.unlist(queue, frozenset((entry,)))
             self._dispatcher.finished(entry)
+        self._admission.stored(len(body))
         self._arrivals.moved(header, body, context.clock.now)
         if queue.held_back:
             self._dispatcher.holds.relieve(queue)
 
-    def _header(self, entry: QueueEntry, bits: int, to: Destination | None) -> Header:
+    def _header(self, entry: QueueEntry, to: Destination | None) -> Header:
         identity, old = self._context.identity, outgoing(entry, self._context.clock.now)
         own = entry.queue.destination or old.destination
         return Header(
@@ -114,6 +123,5 @@ class Moving:
             origin=identity.name,
             expires_first=old.expires_first,
             expires_last=old.expires_last,
-            done=bundles.mask_bytes(entry.all & ~bits),
             start=identity.start,
         )

@@ -178,14 +178,18 @@ class MessageAdmission:
             self.refused[QueueFull.code] += count - fits
         return fits
 
+    def check_open(self) -> None:
+        """Raises `QueueFull` if nothing more may be kept here, wherever it would wait."""
+        if closed := self.closed:
+            raise QueueFull(f"QUEUE_FULL: {closed}")
+
     def _fits(
         self, destination: Destination, sender: str, count: int, size: int, scope: int, gathered: int
     ) -> int:
         if is_internal(destination):
             raise SwitchError(f"REFUSED: {destination} is for nodes: ask a node through its HTTP API")
         destination = self._lookup.address(destination)
-        if closed := self.closed:
-            raise QueueFull(f"QUEUE_FULL: {closed}")
+        self.check_open()
         why = first_reason(self._policies.why_not_above, destination)
         if why and self._goes_up_alone(destination, scope):
             raise SwitchError(why)

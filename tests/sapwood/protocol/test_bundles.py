@@ -21,6 +21,7 @@ from sapwood.protocol.bundles import (
     join,
     mask_bits,
     mask_bytes,
+    part_of,
     plain_body,
     unpack,
 )
@@ -248,3 +249,50 @@ def test_properties_that_no_node_would_read_do_not_enter():
     large = Message(b"", Properties(headers={"x": bytes(270_000)}))
     with pytest.raises(TooMuchInside, match="262144 at most"):
         check_properties(large, encode_message(large))
+
+
+# --- a part of a bundle
+
+
+def some_of(payloads, bits, *times, **fields):
+    """A bundle of these payloads, and a part of it. `times`: what is left of each, in ms."""
+    made = [
+        Message(payload, Properties(expires_in=times[at] if times else 0))
+        for at, payload in enumerate(payloads)
+    ]
+    plain = join(list(map(encode_message, made)))
+    body, compressed = compress(plain)
+    whole = header(count=len(made), size=len(plain), flags=Flag.PERSISTENT | compressed, **fields)
+    return part_of(whole, body, bits)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.binary(max_size=300), min_size=1, max_size=20), st.data())
+def test_a_part_has_its_messages_at_their_places_and_nothing_of_the_others(payloads, data):
+    bits = data.draw(st.integers(1, (1 << len(payloads)) - 1))
+    made, body = some_of(payloads, bits)
+    found = [message.payload for message in unpack(made, body)]
+    everything = (1 << len(payloads)) - 1
+    assert mask_bits(made.done) == everything & ~bits
+    for at, payload in enumerate(payloads):
+        assert found[at] == (payload if bits >> at & 1 or bits == everything else b"")
+
+
+def test_a_part_takes_the_room_of_its_messages():
+    payloads = [number.to_bytes(8, "big") * 125 for number in range(256)]
+    made, body = some_of(payloads, 1 << 7)
+    assert len(body) <= made.size < 1000 + 16 + 3 * 255
+
+
+@pytest.mark.parametrize(
+    ("bits", "first", "last"), [(0b001, 100, 100), (0b010, 900, 900), (0b011, 100, 900), (0b110, 900, 0)]
+)
+def test_a_part_expires_with_its_own_messages(bits, first, last):
+    """Of what had 300, 1100 and no end of milliseconds when it entered, 200 ms ago."""
+    made, _ = some_of([b"a", b"b", b"c"], bits, 300, 1100, 0, expires_first=100)
+    assert (made.expires_first, made.expires_last) == (first, last)
+
+
+def test_a_part_of_what_cannot_be_read_is_none():
+    with pytest.raises(FrameError):
+        part_of(header(count=3, size=4), b"\xc1\xc1\xc1\xc1", 1)

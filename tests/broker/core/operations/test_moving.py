@@ -1,5 +1,7 @@
 """Moved messages wait in the other queue, once, and leave the old one in the same transaction."""
 
+from random import Random
+
 import pytest
 
 from broker.core.errors import QueueFull
@@ -132,3 +134,51 @@ def test_a_moved_message_expires_when_it_would_have(forest: Forest) -> None:
     assert move(hq, "queue:a", queue("b")).messages == 1
     forest.settle(3.0)
     assert [note.partition(":")[0] for note, _ in hq.dead()] == ["EXPIRED"]
+
+
+def test_what_moves_one_by_one_takes_no_more_room_than_it_has(forest: Forest) -> None:
+    hq = forest.add("hq")
+    random = Random(1)
+    payloads = [random.randbytes(1000) for _ in range(200)]
+    forest.producer("hq").send("queue:a", *payloads)
+    forest.settle()
+    custody = hq.core.custody
+    before = sum(custody.spools.values())
+    for number in range(199):
+        assert move(hq, "queue:a", queue("b"), 1 << number).messages == 1
+        forest.settle()
+    assert custody.queues["queue:b"].size < 199 * (1000 + 3 * 200)
+    assert sum(custody.spools.values()) < 2 * before + 199 * 3 * 200
+    reader = forest.consumer("hq", "queue:b")
+    forest.settle()
+    assert reader.payloads == payloads[:199]
+
+
+def test_a_moved_message_waits_no_longer_than_its_own_time(forest: Forest) -> None:
+    """Of its bundle another one lives on: it does not keep this one, nor does this one end it."""
+    hq = forest.add("hq")
+    producer = forest.producer("hq")
+    producer.send("queue:a", b"short", expires_in=5000)
+    producer.send("queue:a", b"long", expires_in=50_000)
+    forest.settle(1.0)
+    for entry in waiting(hq, "queue:a"):
+        hq.core.advance(hq.now)
+        assert hq.core.moving.move([(entry, 1 << entry.stored.header.count - 1)], queue("b")).messages == 1
+    forest.settle(6.0)
+    reader = forest.consumer("hq", "queue:b")
+    forest.settle()
+    assert reader.payloads == [b"long"]
+
+
+@pytest.mark.parametrize("to", [queue("b"), None])
+def test_a_full_disk_takes_none(forest: Forest, to: Destination | None) -> None:
+    hq = forest.add("hq")
+    forest.producer("hq").send("queue:a", b"0" * 1000, b"1" * 1000, b"2" * 1000)
+    forest.settle()
+    admission = hq.core.message_admission
+    admission.disk_room = 1.0
+    assert move(hq, "queue:a", to, 1).messages == 1
+    forest.settle()
+    assert admission.disk_room <= 0
+    with pytest.raises(QueueFull, match="disk"):
+        hq.core.moving.move([(waiting(hq, "queue:a")[0], EVERY)], to)
