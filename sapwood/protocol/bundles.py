@@ -303,8 +303,8 @@ def unpack(header: Header, body: bytes, most: int = MAX_UNPACKED) -> list[Messag
 def part_of(header: Header, body: bytes, bits: int) -> tuple[Header, bytes]:
     """A bundle that brings only the messages of `bits`, and its body: the others are empty in their places.
 
-    So each keeps its place, and one that is left out takes three bytes. The header says that those are done, how
-    large the body is, and when what is left expires. Raises `FrameError` if it cannot be read.
+    So each keeps its place, and one that is left out takes three bytes. The header says that those are done,
+    how large the body is, and when what is left expires. Raises `FrameError` if it cannot be read.
     """
     everything = (1 << header.count) - 1
     header = replace(header, done=mask_bytes(everything & ~bits))
@@ -312,7 +312,8 @@ def part_of(header: Header, body: bytes, bits: int) -> tuple[Header, bytes]:
         return header, body
     plain = plain_body(header, body)
     if header.expires_first:
-        _leave_times(header, [each.properties.expires_in for each in decode_messages(plain, header.count)], bits)
+        times = [each.properties.expires_in for each in decode_messages(plain, header.count)]
+        _leave_times(header, times, bits)
     try:
         found = _encoded_decoder.decode(_ARRAY.pack(0xDD, header.count) + plain)
     except UNREADABLE as error:
@@ -324,7 +325,7 @@ def part_of(header: Header, body: bytes, bits: int) -> tuple[Header, bytes]:
 
 
 def _leave_times(header: Header, times: Sequence[int], bits: int) -> None:
-    """Say when the first and the last message of `bits` expire. `times`: of all, when they entered the tree."""
+    """Say when the first and the last message of `bits` expire. `times`: of all, when they entered."""
     gone = min((time for time in times if time > 0), default=0) - header.expires_first
     left = [max(time - gone, 1) if time > 0 else 0 for at, time in enumerate(times) if bits >> at & 1]
     header.expires_first = min(filter(None, left), default=0)
