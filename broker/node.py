@@ -183,7 +183,7 @@ class Node:
         """All that stands around the core."""
         site, driver = self.site, self.driver
         cells = NodeCells(driver)
-        paths, tracing = Paths(driver, cells), Tracing(driver, cells)
+        paths, tracing = Paths(driver, cells), Tracing(driver, cells, access.forwards.trace)
         diallers, desk = Diallers(driver, driver.wires, site, self.naming), desk_of(driver, site)
         if self._sharing is not None:
             self._sharing.open(cells)

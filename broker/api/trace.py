@@ -1,9 +1,9 @@
-"""The way of a message through the tree, and all that a task set off."""
+"""The way of a message or a channel through the tree, and all that a task set off."""
 
 from typing import Any
 
 from broker.api.context import RunningNode
-from broker.api.operation import Answer, Parameter, operation
+from broker.api.operation import GONE, Answer, Parameter, operation
 
 
 class TracedEvent(Answer):
@@ -79,6 +79,35 @@ class TaskStory(Unanswered):
     events: list[TaskEvent]
 
 
+class ChannelHop(Answer):
+    """A node on a channel's way. `there`, `back`: bytes towards its end, and back. `ms`: of each event.
+
+    `ended`: over, refused or broken; '' = not yet. `clock_shifted_s`: how much was added to its times.
+    """
+
+    node: str
+    came: str
+    to: str
+    there: int
+    back: int
+    ended: str
+    reason: str
+    ms: dict[str, float]
+    clock_shifted_s: float
+    events: list[TracedEvent]
+
+
+class ChannelWay(Unanswered):
+    """`complete`: the whole way is known and over. `unknown_at`: nodes that do not remember it."""
+
+    channel: str
+    destination: str
+    origin: str
+    hops: list[ChannelHop]
+    complete: bool
+    unknown_at: list[str]
+
+
 @operation(
     "GET",
     "/api/trace/message/{id}",
@@ -103,3 +132,17 @@ async def message(node: RunningNode, id: str) -> dict[str, Any]:
 async def task(node: RunningNode, task: str) -> dict[str, Any]:
     """All requests and replies of a task, at all nodes that had to do with it."""
     return await node.tracing.task(task)
+
+
+@operation(
+    "GET",
+    "/api/trace/channel/{channel}",
+    "A channel at each node of its way: its opening, its end, who refused it.",
+    "tree",
+    (Parameter("channel", "Its number, or `NAME@NODE` of the latest here.", in_path=True),),
+    answer=ChannelWay,
+    errors=GONE,
+)
+async def channel(node: RunningNode, channel: str) -> dict[str, Any]:
+    """When it was asked for, opened and over, at all nodes of its way. Raises `BadRequest` and `NotFound`."""
+    return await node.tracing.channel(channel)

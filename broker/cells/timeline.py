@@ -27,6 +27,9 @@ _MOMENTS: Final = {
 }
 _SHOWN: Final = tuple(dict.fromkeys(_MOMENTS.values()))
 _LATEST: Final = frozenset(("acknowledged", "dealt_with"))
+_STEPS: Final = ("arrived", "sent", "acknowledged")
+_OF_CHANNELS: Final = ("opening", "opening", "open")
+_CHANNEL_ENDS: Final = frozenset(("over", "refused", "broken"))
 _ENDS: Final = frozenset(("dealt_with", "dead", "expired", "dropped"))
 
 
@@ -80,6 +83,44 @@ def task_story(task: str, found: Found) -> dict[str, Any]:
             for at, node, message, destination, event in told
         ],
         **_unanswered(found),
+    }
+
+
+def channel_story(number: str, found: Found) -> dict[str, Any]:
+    """The answer of `/api/trace/channel/{channel}`."""
+    passages = _merged(found, number)
+    order = _order(passages)
+    clocks = clocks_of(found)
+    _mend(order, passages, clocks, _OF_CHANNELS)
+    start = min((event.at + clocks[node] for node in order for event in passages[node].events), default=0)
+    lost = {name for node in order for name in _neighbours(passages[node])} - set(passages)
+    first = passages[order[0]] if order else Passage()
+    return {
+        "channel": number,
+        "destination": first.destination,
+        "origin": first.origin,
+        "hops": [_channel_hop(node, passages[node], clocks[node], start) for node in order],
+        "complete": bool(order)
+        and not (lost or found.unreachable)
+        and all(passages[node].events[-1].kind in _CHANNEL_ENDS for node in order),
+        "unknown_at": sorted(lost - set(found.unreachable)),
+        **_unanswered(found),
+    }
+
+
+def _channel_hop(node: str, passage: Passage, clock: int, start: int) -> dict[str, Any]:
+    ends = [event for event in passage.events if event.kind in _CHANNEL_ENDS]
+    return {
+        "node": node,
+        "came": passage.came[0] if passage.came else "",
+        "to": passage.went[0] if passage.went else "",
+        "there": passage.there,
+        "back": passage.back,
+        "ended": ends[0].kind if ends else "",
+        "reason": ends[0].reason if ends else "",
+        "ms": {event.kind: _ms(event.at + clock - start) for event in passage.events},
+        "clock_shifted_s": round(clock / 1e6, 6),
+        "events": [_fields(event, event.at + clock, start) for event in passage.events],
     }
 
 
@@ -160,15 +201,21 @@ def clocks_of(found: Found) -> Clocks:
     return clocks
 
 
-def _mend(order: Iterable[str], passages: dict[str, Passage], clocks: Clocks) -> None:
-    """Nothing arrives before it is sent, or after it is acknowledged."""
+def _mend(
+    order: Iterable[str],
+    passages: dict[str, Passage],
+    clocks: Clocks,
+    steps: tuple[str, str, str] = _STEPS,
+) -> None:
+    """Nothing arrives before it is sent, or after it is acknowledged. `steps`: the names of these three."""
+    arriving, sending, acknowledging = steps
     for node in order:
-        arrived = _at(passages[node], "arrived", clocks[node])
+        arrived = _at(passages[node], arriving, clocks[node])
         sender = next((name for name in passages[node].came if name in passages), None)
         if arrived is None or sender is None:
             continue
-        sent = _at(passages[sender], "sent", clocks[sender], node)
-        acknowledged = _at(passages[sender], "acknowledged", clocks[sender], node)
+        sent = _at(passages[sender], sending, clocks[sender], node)
+        acknowledged = _at(passages[sender], acknowledging, clocks[sender], node)
         if sent is not None and arrived < sent:
             clocks[node] += (sent if acknowledged is None else (sent + acknowledged) // 2) - arrived
         elif sent is not None and acknowledged is not None and arrived > acknowledged:

@@ -67,15 +67,20 @@ class TraceCommand:
             raise BadRequest(f"trace takes a list of at most {MOST_MESSAGES} message ids, and a task id")
         messages = [_message_id(text) for text in ids]
         of_task = self._of_task(asker, task, frozenset(each.bundle for each in messages)) if task else []
+        about = {str(message): found for message, found in self._about(asker, messages).items() if found}
         return {
-            "node": self._core.identity.name,
-            "now": _micros(self._host.now() + self.wall),
-            "messages": {
-                str(message): found for message, found in self._about(asker, messages).items() if found
-            },
-            "down": self._down(),
+            **self.answer(about),
             "task_messages": of_task[:MOST_OF_A_TASK],
             "more": max(len(of_task) - MOST_OF_A_TASK, 0),
+        }
+
+    def answer(self, about: dict[str, dict[str, Any]]) -> dict[str, Any]:
+        """`about`: what this node says of each that it was asked for, and knows."""
+        return {
+            "node": self._core.identity.name,
+            "now": micros(self._host.now() + self.wall),
+            "messages": about,
+            "down": self._down(),
         }
 
     def _down(self) -> dict[str, str]:
@@ -118,7 +123,7 @@ class TraceCommand:
 
     def _event(self, record: Record, position: int, wall: float, theirs: bool) -> dict[str, Any]:
         kind = "expired" if record.kind == BURIED and record.extra == "EXPIRED" else NAMES[record.kind]
-        event: dict[str, Any] = {"at": _micros(record.at + wall), "kind": kind}
+        event: dict[str, Any] = {"at": micros(record.at + wall), "kind": kind}
         if record.kind in _OF_SESSIONS:
             event["session"] = masked(record.who) if record.who else ""
         elif record.kind in _OF_NEIGHBOURS or record.who:
@@ -144,7 +149,7 @@ class TraceCommand:
         if copy is None:
             return None
         header = copy.stored.header
-        event = {"at": _micros(copy.since + self.wall), "kind": "kept", "place": _shown(copy)}
+        event = {"at": micros(copy.since + self.wall), "kind": "kept", "place": _shown(copy)}
         return {
             "destination": str(header.destination),
             "for": header.destination.node,
@@ -198,5 +203,6 @@ def _shown(copy: QueueEntry) -> str:
     return copy.queue.name.partition(":")[0] if copy.queue.destination is None else copy.queue.name
 
 
-def _micros(seconds: float) -> int:
+def micros(seconds: float) -> int:
+    """As times are said here."""
     return round(seconds * 1_000_000)

@@ -9,36 +9,42 @@ that; others ask for the last one, and are given what is above it. Between two e
 
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from hashlib import blake2b
 from typing import Any, Final
 
 from broker.cells.cells import CellCommand, NodeCells
-from broker.cells.timeline import message_story, task_story
+from broker.cells.channel_trace_command import NUMBER, ChannelTraceCommand
+from broker.cells.timeline import channel_story, message_story, task_story
 from broker.cells.trace_command import TraceCommand
 from broker.cells.walk import ANSWER_WITHIN, Walk
 from broker.core.errors import BadRequest
 from broker.core.messages.trace import DEALT_WITH, DELIVERED, ENTERED, Record
 from broker.core.sessions.masking import masked
+from broker.forwards.channel_trace import ChannelTrace
 from broker.host import Host
 from sapwood.protocol.destinations import Kind
 from treeconnector.identity import MessageId, parse_message_id
 
 MOST_EVENTS: Final = 1000
 _LONGEST_TASK: Final = 320
+_OF_CHANNELS: Final = "trace_channel"
 _POLLED: Final = frozenset((ENTERED, DELIVERED, DEALT_WITH))
 
 Events = list[tuple[int, dict[str, Any]]]
 
 
 class Tracing:
-    """One node's trace. Adds the command `trace` to its cell."""
+    """One node's trace. Adds the commands `trace` and `trace_channel` to its cell."""
 
-    def __init__(self, host: Host, cells: NodeCells) -> None:
+    def __init__(self, host: Host, cells: NodeCells, channels: ChannelTrace) -> None:
         self._host = host
         self._cells = cells
         self._command = TraceCommand(host)
+        self._channels = ChannelTraceCommand(host, channels, self._command)
         self._ring = host.core.trace
         cells.commands["trace"] = CellCommand(self._command, open=True)
+        cells.commands[_OF_CHANNELS] = CellCommand(self._channels, open=True)
 
     def __repr__(self) -> str:
         return f"<Tracing {self._ring!r}>"
@@ -106,9 +112,18 @@ class Tracing:
             raise BadRequest(f"a task id has 1 to {_LONGEST_TASK} characters")
         return task_story(task, await self._walk().task(task))
 
-    def _walk(self) -> Walk:
+    async def channel(self, text: str) -> dict[str, Any]:
+        """Follow a channel over all nodes of its way. Raises `BadRequest` and `NotFound`.
+
+        `text`: its number, or NAME@NODE: the latest to that service which this node knows.
+        """
+        number = text if NUMBER.fullmatch(text) else self._channels.latest(text)
+        return channel_story(number, await self._walk(_OF_CHANNELS).message(number))
+
+    def _walk(self, command: str = "trace") -> Walk:
         core = self._host.core
-        return Walk(self._ask, _clock, core.identity.name, core.ancestry.in_order, self._below())
+        ask = partial(self._ask, command)
+        return Walk(ask, _clock, core.identity.name, core.ancestry.in_order, self._below())
 
     def _below(self) -> Iterator[str]:
         """The nodes below that are there."""
@@ -119,8 +134,8 @@ class Tracing:
                 if route is not None and route.live:
                     yield key.name
 
-    async def _ask(self, node: str, arguments: dict[str, Any]) -> Any:
-        return await self._cells.ask(node, "trace", arguments, ANSWER_WITHIN)
+    async def _ask(self, command: str, node: str, arguments: dict[str, Any]) -> Any:
+        return await self._cells.ask(node, command, arguments, ANSWER_WITHIN)
 
 
 def _as_switch(event: dict[str, Any], number: int) -> list[Any]:

@@ -43,7 +43,10 @@ class WalkEvent(msgspec.Struct, omit_defaults=True):
 
 
 class Passage(msgspec.Struct):
-    """What a node says of one message. `came`, `went`: neighbours. `for_node`: of a directed message."""
+    """What a node says of one message, or channel. `came`, `went`: neighbours.
+
+    `for_node`: of a directed message. `there`, `back`: bytes of a channel towards its end, and back.
+    """
 
     destination: str = ""
     for_node: str = msgspec.field(default="", name="for")
@@ -51,6 +54,8 @@ class Passage(msgspec.Struct):
     came: list[str] = []
     went: list[str] = []
     events: list[WalkEvent] = []
+    there: int = 0
+    back: int = 0
 
 
 class WalkSaid(msgspec.Struct):

@@ -309,13 +309,17 @@ def copy(
 def trace(
     message: Annotated[str, typer.Argument(metavar="MESSAGE-ID", help="As receive --json prints it.")] = "",
     task: Annotated[str, typer.Option("--task", help="All messages of a task instead.")] = "",
+    channel: Annotated[
+        str,
+        typer.Option("--channel", help="A channel instead: its number, or NAME@NODE of the latest there."),
+    ] = "",
     *,
     asked: OperatorOptions,
 ) -> None:
-    """Show the way of a message, or all that a task set off. From node to node, with times."""
+    """Show the way of a message or a channel, or all that a task set off. From node to node, with times."""
     from broker.cli.trace import show_trace
 
-    show_trace(message, task, asked.url, asked.token, asked.tls, as_json=asked.json)
+    show_trace(message, task, channel, asked.url, asked.token, asked.tls, as_json=asked.json)
 
 
 @app.command()

@@ -1,4 +1,4 @@
-"""`sapwood trace`: the way of a message through the tree hop by hop, or all that a task made as one timeline.
+"""`sapwood trace`: the way of a message or a channel through the tree hop by hop, or a task as one timeline.
 
 Times are milliseconds since the first event, by clocks that the node has set against each other.
 """
@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from broker.cli.errors import FAILED, WRONG_USE, CommandError
 from broker.cli.http import ask
-from broker.cli.output import counted, patience, print_json, print_table, table
+from broker.cli.output import counted, patience, print_json, print_table, printable, table
 from broker.cli.tls import Tls
 
 Fields = dict[str, Any]
@@ -17,21 +17,23 @@ _STEPS: Final = ("arrived", "committed", "sent", "acknowledged", "delivered", "d
 _PLAIN: Final = frozenset((*_STEPS, "entered"))
 
 
-def show_trace(message: str, task: str, url: str, token: str, tls: Tls | None, *, as_json: bool) -> None:
-    """Print the story of a message, or of a task. Raises `CommandError` if nobody knows it."""
-    if bool(message) == bool(task):
-        raise CommandError("expected a MESSAGE-ID or --task TASK, one of the two", WRONG_USE)
-    kind, what = ("message", message) if message else ("task", task)
-    path = f"/api/trace/{kind}/{quote(what, safe='')}"
+def show_trace(
+    message: str, task: str, channel: str, url: str, token: str, tls: Tls | None, *, as_json: bool
+) -> None:
+    """Print the story of a message, a task or a channel. Raises `CommandError` if nobody knows it."""
+    asked = {"message": message, "task": task, "channel": channel}
+    wanted = [(kind, what) for kind, what in asked.items() if what]
+    if len(wanted) != 1:
+        raise CommandError("expected a MESSAGE-ID, --task TASK or --channel CHANNEL, one of these", WRONG_USE)
+    ((kind, what),) = wanted
     with patience(f"asking {url} for the way of {kind} {what}"):
+        path = f"/api/trace/{kind}/{quote(what, safe='')}"
         found: Fields = ask(url, path, token=token, tls=tls, timeout=_TIMEOUT)
     known = found.get("hops") or found.get("events")
     if as_json:
         print_json(found)
-    elif known and message:
-        _print_message(found)
     elif known:
-        _print_task(found)
+        _PRINT[kind](found)
     if not known:
         missing = "; ".join(_missing(found))
         raise CommandError(
@@ -61,10 +63,33 @@ def _print_message(found: Fields) -> None:
         for event in hop["events"]:
             if event["kind"] not in _PLAIN:
                 print(f"{hop['node']}: {event['kind']} at {_time(event['ms'])} ms{_because(event)}")
+    _print_clocks(hops)
+
+
+def _print_clocks(hops: list[Fields]) -> None:
+    for hop in hops:
         if hop.get("clock_shifted_s"):
             print(
                 f"{hop['node']}: its clock is {-hop['clock_shifted_s']:+.3f} s off, its times are corrected"
             )
+
+
+def _print_channel(found: Fields) -> None:
+    hops = found["hops"]
+    state = "complete" if found["complete"] else "not complete"
+    way = printable(f"from {found['origin']} to {found['destination']}")
+    print(f"channel {found['channel']} {way} · {state}")
+    print(f"milliseconds since {hops[0]['events'][0]['at']}")
+    made = table("Node", "from", "to", ">opening", ">open", ">ended", "how", ">bytes there", ">back")
+    for hop in hops:
+        opening, opened, ended = (_time(hop["ms"].get(step)) for step in ("opening", "open", hop["ended"]))
+        sizes = str(hop["there"]), str(hop["back"])
+        made.add_row(hop["node"], hop["came"], hop["to"], opening, opened, ended, hop["ended"], *sizes)
+    print_table(made)
+    for hop in hops:
+        if hop["reason"]:
+            print(f"{hop['node']}: {hop['ended']}: {printable(hop['reason'])}")
+    _print_clocks(hops)
 
 
 def _session(hop: Fields, kind: str) -> str:
@@ -96,6 +121,9 @@ def _print_task(found: Fields) -> None:
     print_table(made)
     for message, number in numbers.items():
         print(f"#{number} {message}")
+
+
+_PRINT: Final = {"message": _print_message, "task": _print_task, "channel": _print_channel}
 
 
 def _missing(found: Fields) -> list[str]:

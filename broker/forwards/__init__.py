@@ -4,6 +4,7 @@
 |---|---|
 | `application_channels` | channels that applications have made here, until others take them |
 | `channel_log` | what the log says of channels |
+| `channel_trace` | what became of the channels that went through the node lately |
 | `copying` | how a file is copied through a channel, at either end |
 | `folders` | files that are copied: plain ones within a folder, each of which appears whole |
 | `forwards` | the services and folders that the site's file names, and who may reach them |

@@ -15,6 +15,7 @@ from typing import Final
 from broker.core.neighbours.channels import BUSY, REFUSED, UNREACHABLE, Channel, Side
 from broker.forwards.application_channels import ApplicationChannels, is_of_application, matches
 from broker.forwards.channel_log import ChannelLog
+from broker.forwards.channel_trace import ChannelTrace
 from broker.forwards.copying import Deed, FileService, Put, Turns
 from broker.forwards.folders import FileFault
 from broker.forwards.local_end import LocalEnd, LocalEnds
@@ -49,6 +50,7 @@ class Forwards:
         self._me = host.core.identity.name
         self.applications = ApplicationChannels(self.ends, self._me, site.channels)
         self._log = ChannelLog()
+        self.trace = ChannelTrace(site.trace.events)
         self._copies: Counter[str] = Counter()
         self._copies_of: Counter[str] = Counter()
         self._turns = Turns()
@@ -58,7 +60,7 @@ class Forwards:
         for name in _COUNTERS:
             host.core.counters.setdefault(name, 0)
         self.configure(site.forwards, site.folders)
-        host.core.channels.configure(self._serve, self._log)
+        host.core.channels.configure(self._serve, self._told)
 
     def __repr__(self) -> str:
         return f"<Forwards of {self._me}: {', '.join(self._offered) or 'none'}>"
@@ -123,6 +125,10 @@ class Forwards:
         except FileFault as fault:
             return str(fault)
         return ""
+
+    def _told(self, op: str, channel: Channel) -> None:
+        self._log(op, channel)
+        self.trace.told(op, channel, self._host.now())
 
     def _serve(self, channel: Channel) -> Side | str:
         asker = "" if isinstance(channel.near, LocalEnd) else channel.near.via

@@ -54,11 +54,12 @@ def show(
     answer: dict[str, Any],
     message: str = ID,
     task: str = "",
+    channel: str = "",
     as_json: bool = False,
 ) -> Node:
     node = Node(answer)
     monkeypatch.setattr(trace, "ask", node.ask)
-    trace.show_trace(message, task, "http://hq", "", None, as_json=as_json)
+    trace.show_trace(message, task, channel, "http://hq", "", None, as_json=as_json)
     return node
 
 
@@ -70,6 +71,35 @@ def test_a_messages_hops_are_a_table(
     assert f"message {ID} for queue:prices · entered at hq · complete" in output
     rows = [line.split() for line in output.splitlines() if line.strip().startswith(("hq", "york"))]
     assert rows == [["hq", "till…12", "1.500", "york"], ["york", "hq", "2.000", "9.250"]]
+
+
+def test_a_channels_hops_are_a_table_with_the_reasons_below(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def passed(node: str, came: str, to: str, ms: dict[str, float], **more: Any) -> dict[str, Any]:
+        plain = {"there": 0, "back": 0, "ended": "", "reason": "", "clock_shifted_s": 0.0}
+        events = [event(kind, at) for kind, at in ms.items()]
+        return plain | {"node": node, "came": came, "to": to, "ms": ms, "events": events} | more
+
+    story = {
+        "channel": "ab" * 16,
+        "destination": "till@york",
+        "origin": "hq",
+        "complete": False,
+        "hops": [
+            passed("hq", "", "york", {"opening": 0.0, "open": 3.0}, there=5, back=7),
+            passed("york", "hq", "", {"opening": 1.0, "broken": 4.5}, ended="broken", reason="it went\x1b"),
+        ],
+    }
+    assert show(monkeypatch, story, "", channel="till@york").path == "/api/trace/channel/till%40york"
+    output = capsys.readouterr().out
+    assert f"channel {'ab' * 16} from hq to till@york · not complete" in output
+    rows = [line.split() for line in output.splitlines() if line.startswith(("  hq", "  york"))]
+    assert rows == [
+        ["hq", "york", "0.000", "3.000", "5", "7"],
+        ["york", "hq", "1.000", "4.500", "broken", "0", "0"],
+    ]
+    assert "york: broken: it went·" in output
 
 
 def test_whoever_did_not_answer_is_named(
@@ -134,6 +164,6 @@ def test_what_nobody_knows_is_a_failure_that_names_who_is_missing(
 
 @pytest.mark.parametrize(("message", "task"), [("", ""), (ID, "t")])
 def test_one_of_message_and_task(monkeypatch: pytest.MonkeyPatch, message: str, task: str) -> None:
-    with pytest.raises(CommandError, match="one of the two") as error:
+    with pytest.raises(CommandError, match="one of these") as error:
         show(monkeypatch, STORY, message, task)
     assert error.value.exit_code == 2

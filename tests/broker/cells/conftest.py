@@ -8,6 +8,7 @@ import pytest
 
 from broker.cells.cells import CellCommand, NodeCells
 from broker.cells.tracing import Tracing
+from broker.forwards.channel_trace import ChannelTrace
 from broker.shares import Shares
 from simulation.forest import Forest
 from simulation.site import Site
@@ -55,7 +56,9 @@ class Grove:
             cells.commands["status"] = CellCommand(
                 lambda asker, arguments, host=self.hosts[name]: host.status()
             )
-        self.tracing = {name: Tracing(nodes[name], cells) for name, cells in self.cells.items()}
+        self.tracing = {
+            name: Tracing(nodes[name], cells, ChannelTrace(0)) for name, cells in self.cells.items()
+        }
 
     def cut(self, child: str) -> None:
         wire = self.forest.wire_of(child)
