@@ -18,6 +18,7 @@ from pages import Step, ready
 
 PORTS = re.compile(r"\b(?:7600|7601|1883)\b")
 PATIENCE = 120.0
+SOURCES = Path(__file__).parents[2]
 
 
 class Reader:
@@ -34,6 +35,7 @@ class Reader:
             "NO_COLOR": "1",
             "COLUMNS": "200",
         }
+        self._environment["DUNE_CACHE"] = "disabled"
         self._environment["SAPWOOD_URL"] = f"http://127.0.0.1:{self._port('7600')}"
 
     def does(self, step: Step) -> None:
@@ -156,6 +158,8 @@ def end(process: subprocess.Popen[bytes]) -> None:
 
 @pytest.fixture
 def reader(tmp_path: Path) -> Iterator[Reader]:
-    reader = Reader(tmp_path)
+    (tmp_path / "sapwood").symlink_to(SOURCES)
+    (tmp_path / "empty").mkdir()
+    reader = Reader(tmp_path / "empty")
     yield reader
     reader.leave()

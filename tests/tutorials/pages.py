@@ -17,6 +17,8 @@ LASTING: Final = {
     "mosquitto -c": " running",
     "mosquitto_sub -d": "Subscribed",
     "python stock.py": "serves the queue",
+    "python serve.py": "Python serves",
+    "./_build/default/serve.exe": "OCaml serves",
     "sapwood receive queue:sales": "",
 }
 """Commands that do not end by themselves, and what they print once they are ready."""

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from conftest import Reader
 
 PAGES = Path(__file__).parents[2] / "docs" / "tutorials"
-QUICK = ["first-tree", "rpc-service", "store-with-mosquitto"]
+QUICK = ["first-tree", "rpc-service", "store-with-mosquitto", "two-languages"]
 
 
 @pytest.mark.parametrize("page", QUICK)
