@@ -38,23 +38,26 @@ module type IO = sig
   val broadcast : monitor -> unit
 end
 
+type 'result connect =
+  ?token:string ->
+  ?account:string * string ->
+  ?secret:string ->
+  ?ca:string ->
+  ?certificate:string * string ->
+  string ->
+  'result
+(** How a program says which node it means, as "http://127.0.0.1:7600", and who it is. [token] names the session: a
+    fresh one unless it is given. [account]: a name and its password; [secret]: that of the node's sessions. [ca]: the file
+    of those who may certify an https node, the system's unless it is given; [certificate]: files of this application's
+    own, and its key. *)
+
 module type SESSION = sig
   type 'a io
   type t
 
-  val connect :
-    ?token:string ->
-    ?account:string * string ->
-    ?secret:string ->
-    ?ca:string ->
-    ?certificate:string * string ->
-    string ->
-    t io
-  (** Log in at a node, as "http://127.0.0.1:7600". [token] names the session: a fresh one unless it is given.
-      [account]: a name and its password; [secret]: that of the node's sessions. [ca]: the file of those who may certify an
-      https node, the system's unless it is given; [certificate]: files of this application's own, and its key. A line that breaks later is made
-      again, with growing pauses, and all that was subscribed to is subscribed to again; requests wait for that.
-      Raises {!Errors.Connect_failed} and {!Errors.Refused}. *)
+  val connect : t io connect
+  (** Log in at a node. A line that breaks later is made again, with growing pauses, and all that was subscribed to is
+      subscribed to again; requests wait for that. Raises {!Errors.Connect_failed} and {!Errors.Refused}. *)
 
   val close : t -> unit
   (** End the session: what is not acknowledged is given to others. *)
@@ -102,14 +105,7 @@ module type RPC = sig
   val return : 'a -> 'a io
   val fail : exn -> 'a io
 
-  val connect :
-    ?token:string ->
-    ?account:string * string ->
-    ?secret:string ->
-    ?ca:string ->
-    ?certificate:string * string ->
-    string ->
-    t io
+  val connect : t io connect
   (** As a session's [connect]. *)
 
   val close : t -> unit
