@@ -24,7 +24,7 @@ from sapwood.client import DEFAULT_ADDRESS
 from sapwood.errors import ClientError
 from sapwood.options import ClientOptions
 from sapwood.stub_channels import STANDARD, Sent, received
-from sapwood.stub_completion import Parser, named, script
+from sapwood.stub_completion import SHELLS, Parser, named, script
 from sapwood.stub_samples import CHANNEL
 from sapwood.stubs import Function, SyncCaller
 
@@ -128,8 +128,12 @@ def _parser(interface: str, version: str, functions: Sequence[Function[Any, Any]
     )
     parser.add_argument("--ca", metavar="FILE", help="Certificates of authorities that are trusted (PEM).")
     parser.add_argument("--json", action="store_true", help="Print the outputs as one JSON object.")
-    about = "Print what gives bash a command of this name, which calls this one and completes its words."
-    parser.add_argument("--completion", type=named, metavar="NAME", action=_Complete, help=about)
+    about = (
+        "Print what gives bash, or SHELL, a command of this name, which calls this one and completes words."
+    )
+    parser.add_argument(
+        "--completion", type=named, nargs="+", metavar=("NAME", "SHELL"), action=_Complete, help=about
+    )
     commands = parser.add_subparsers(required=True, metavar="FUNCTION")
     for function in functions:
         command = commands.add_parser(function.name, help=function.about, description=function.about)
@@ -147,7 +151,11 @@ class _Complete(argparse.Action):
 
     def __call__(self, parser: argparse.ArgumentParser, *said: Any) -> None:
         assert isinstance(parser, Parser)
-        print(script(said[1], parser), end="")
+        name, *further = said[1]
+        shell = further[0] if further else SHELLS[0]
+        if shell not in SHELLS or further[1:]:
+            parser.error(f"no completion for {' '.join(further)}: expected one of {', '.join(SHELLS)}")
+        print(script(shell, name, parser), end="")
         parser.exit()
 
 

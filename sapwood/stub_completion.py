@@ -1,21 +1,21 @@
-"""Completion of a generated module's command line: a command of bash that calls it, and knows its words.
+"""Completion of a generated module's command line: a command of the shell that calls it, and knows its words.
 
     eval "$(python -m chain.stock_v1 --completion stock)"
     stock level --art<TAB>
 
-All words stand in what is printed: a key that is pressed starts no program.
+All words stand in what is printed, for bash, zsh or fish: a key that is pressed starts no program.
 """
 
 import argparse
 import re
 import shlex
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 _FILE: Final = "FILE"
-_SCRIPT: Final = """\
+_BASH: Final = """\
 {name}() {{ {command} "$@"; }}
 _sapwood_{name}() {{
   local IFS=$'\\n' word=${{COMP_WORDS[COMP_CWORD]}} before=${{COMP_WORDS[COMP_CWORD-1]}}
@@ -34,6 +34,46 @@ _sapwood_{name}() {{
   esac
 }}
 complete -F _sapwood_{name} {name}
+"""
+_ZSH: Final = """\
+{name}() {{ {command} "$@" }}
+_sapwood_{name}() {{
+  local each skip before=$words[CURRENT-1] known={words}
+  for each in "${{(@)words[2,CURRENT-1]}}"; do
+    [[ -n $skip ]] && {{ skip=; continue }}
+    case $each in
+      {valued}) skip=1 ;;
+{cases}
+    esac
+  done
+  case $before in
+    {files}) _files ;;
+    {valued}) ;;
+    *) compadd -- "${{(@f)known}}" ;;
+  esac
+}}
+compdef _sapwood_{name} {name}
+"""
+_FISH: Final = """\
+function {name}; {command} $argv; end
+function _sapwood_{name}
+  set -l skip ''
+  set -l known {words}
+  set -l said (commandline -opc)
+  for each in $said[2..]
+    if test -n "$skip"; set skip ''; continue; end
+    switch $each
+      case {valued}; set skip 1
+{cases}
+    end
+  end
+  switch $said[-1]
+    case {files}; __fish_complete_path (commandline -ct)
+    case {valued}
+    case '*'; printf '%s\\n' $known
+  end
+end
+complete -c {name} -f -k -a '(_sapwood_{name})'
 """
 
 
@@ -58,20 +98,37 @@ def named(text: str) -> str:
     return text
 
 
-def script(name: str, parser: Parser) -> str:
-    """The command and its completion, as bash reads them."""
+def _between_bars(several: Iterable[str]) -> str:
+    return "|".join(several)
+
+
+def _lines(several: Iterable[str]) -> str:
+    return "$'" + "\\n".join(several) + "'"
+
+
+_SHELLS: Final[dict[str, tuple[str, str, Callable[[Iterable[str]], str], Callable[[Iterable[str]], str]]]] = {
+    "bash": (_BASH, "      {}) words={}; break ;;", _between_bars, _lines),
+    "zsh": (_ZSH, "      {}) known={}; break ;;", _between_bars, _lines),
+    "fish": (_FISH, "      case {}; set known {}; break", " ".join, " ".join),
+}
+"""How each shell is told: all of it, one function's words, a choice of words, and several words."""
+SHELLS: Final = tuple(_SHELLS)
+
+
+def script(shell: str, name: str, parser: Parser) -> str:
+    """The command and its completion, as the shell reads them."""
+    text, case, choice, words = _SHELLS[shell]
     functions: Mapping[str, Parser] = parser.functions
     all_known = [*parser.known, *(each for inner in functions.values() for each in inner.known)]
-    return _SCRIPT.format(
+    return text.format(
         name=name,
         command=shlex.join((sys.executable, "-m", _module())),
-        words=_words((*functions, *_options(parser.known))),
+        words=words((*functions, *_options(parser.known))),
         cases="\n".join(
-            f"      {shlex.quote(each)}) words={_words(_options(inner.known))}; break ;;"
-            for each, inner in functions.items()
+            case.format(shlex.quote(each), words(_options(inner.known))) for each, inner in functions.items()
         ),
-        valued="|".join(_options(each for each in all_known if each.nargs != 0)),
-        files="|".join(_options(each for each in all_known if each.metavar == _FILE)),
+        valued=choice(_options(each for each in all_known if each.nargs != 0)),
+        files=choice(_options(each for each in all_known if each.metavar == _FILE)),
     )
 
 
@@ -84,7 +141,3 @@ def _module() -> str:
 def _options(known: Iterable[argparse.Action]) -> list[str]:
     """Without twins, in their order."""
     return list(dict.fromkeys(name for each in known for name in each.option_strings))
-
-
-def _words(several: Iterable[str]) -> str:
-    return "$'" + "\\n".join(several) + "'"
