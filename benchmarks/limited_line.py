@@ -11,15 +11,18 @@ import sys
 import time
 from typing import Final
 
-_PIECE: Final = 4 * 1024
+_LEAST: Final = 1024
+_AT_ONCE: Final = 0.001
+"""Seconds of the line that are read at once."""
 _BUFFER: Final = 16 * 1024
 
 
 async def _way(reader: socket.socket, writer: socket.socket, seconds_a_byte: float) -> None:
     loop = asyncio.get_running_loop()
     free_at = 0.0
+    piece = max(int(_AT_ONCE / seconds_a_byte), _LEAST)
     try:
-        while data := await loop.sock_recv(reader, _PIECE):
+        while data := await loop.sock_recv(reader, piece):
             now = time.monotonic()
             free_at = max(free_at, now - 0.002) + len(data) * seconds_a_byte
             if free_at > now:

@@ -22,6 +22,7 @@ from treeconnector.streams import PIECE, WIDE
 MOST_UNREAD: Final = 64 * 1024 * 1024
 _AT_ONCE: Final = 256 * 1024
 """Bytes of streams, before others have their turns."""
+_NARROW: Final = PIECE // 4
 _UNREAD: Final = f"it leaves too many control frames unread: {MOST_UNREAD} bytes, or most of all links"
 
 
@@ -209,14 +210,16 @@ class LinkDriver:
     def _pull_streams(self, wire: DrivenLink) -> None:
         """Behind all else, as long as nothing waits that the carrier was given; others have turns between.
 
-        A line that takes a packet at once gets wider ones, which cost less; one that does not, small ones.
+        A line that takes a packet at once gets wider ones, which cost less; one that does not, small ones,
+        and smaller ones while it does not take these.
         """
         carrier, streams = wire.carrier, wire.link.streams
         left = _AT_ONCE
         while left > 0 and streams.is_ready and carrier.is_idle:
-            left -= wire.piece
-            carrier.send(wire.link.streams_to_send(wire.piece))
-            wire.piece = min(2 * wire.piece, WIDE) if carrier.is_idle else PIECE
+            packets = wire.link.streams_to_send(wire.piece)
+            left -= sum(map(len, packets))
+            carrier.send(packets)
+            wire.piece = min(2 * wire.piece, WIDE) if carrier.is_idle else _narrower(wire.piece)
             self._host.core.channels.pulled(wire.link)
         if streams.is_ready:
             self._pull_later(wire, carrier.until_idle)
@@ -234,3 +237,7 @@ class LinkDriver:
 
         if wire.draining is None:
             wire.draining = self._host.spawn(wait())
+
+
+def _narrower(piece: int) -> int:
+    return max(min(piece // 2, PIECE), _NARROW)

@@ -10,15 +10,19 @@ from broker.link_driver import DrivenLink, LinkDriver
 from broker.shares import LoopShare, Shares
 from broker.unread import UnreadBytes
 from sapwood.protocol.errors import Refusal
-from simulation.forest import Forest
+from simulation.forest import LINKS, Forest
 from simulation.site import Site
 from treeconnector.link import Link, LinkSettings
 
 
 @pytest.fixture
 def hq() -> Site:
+    return two_children(LINKS)
+
+
+def two_children(links: LinkSettings) -> Site:
     """A node with two children that read nothing from now on."""
-    forest = Forest()
+    forest = Forest(links=links)
     hq = forest.add("hq")
     for name in ("york", "leeds"):
         forest.add(name, "hq")
@@ -90,6 +94,50 @@ def test_of_all_children_together_the_one_with_most_unread_is_linked_no_more(hq:
     assert hq.core.neighbours["leeds"].up
     driver.say("leeds", 40_000)
     assert hq.core.neighbours["leeds"].up
+    driver.end()
+
+
+def test_packets_of_streams_grow_on_a_line_that_takes_them_and_shrink_on_one_that_does_not() -> None:
+    driver = Driver(two_children(LinkSettings(max_frame=1024 * 1024)))
+    wire = driver.wires["york"]
+    taken: list[int] = []
+
+    class Line:
+        """Takes packets of so many bytes at once, and is idle again when the driver comes next."""
+
+        room, most, is_idle = 1, 10**9, True
+
+        def send(self, packets: list[bytes]) -> None:
+            taken.append(sum(map(len, packets)))
+            self.is_idle = taken[-1] <= self.most
+
+        async def until_idle(self) -> None:
+            raise AssertionError
+
+        def proven(self) -> None:
+            pass
+
+    line: Any = Line()
+    wire.carrier = line
+    streams = wire.link.streams
+    number = streams.begin()
+    streams.open[number].credit = 10**9
+    wire.link.say.send_stream(number, bytes(8_000_000))
+
+    def sent(turns: int) -> list[int]:
+        taken.clear()
+        for _ in range(turns):
+            line.is_idle, wire.draining = True, None
+            driver.driver._pull(wire)
+        return [round(size / 1024) for size in taken]
+
+    assert sent(4) == [16, 32, 64, 128, 256, 256, 256, 256]
+    line.most = 1000
+    assert sent(5) == [256, 16, 8, 4, 4], "the first was on its way when the line became slow"
+    line.most = 20_000
+    assert sent(3) == [4, 8, 16, 32, 16, 32, 16, 32], (
+        "a line that takes some gets what it takes, and looks for more"
+    )
     driver.end()
 
 
