@@ -2,6 +2,10 @@
 
 Law: half of each pause is drawn. Thousands of nodes lose their parent at one moment, and each fails as often
 as the others; with a fixed pause they would all come back at one moment too.
+
+Law: a broker that does not run is dialled again within a second, however long it has been away: to find it so
+costs nobody anything, and all that its links carry waits for it. Pauses grow anew once it is there, and only
+whoever should answer behind it is not.
 """
 
 import random
@@ -11,9 +15,12 @@ from tenacity import AsyncRetrying, RetryCallState
 from tenacity.retry import retry_base
 from tenacity.wait import wait_base
 
+from bridges.carriers.base import CarrierAbsent
 from config.behaviour import Link
 
 _DOUBLED_AT_MOST = 64
+ABSENT = 1.0
+"""Seconds: the longest pause while a broker does not run."""
 
 
 class Growing(wait_base):
@@ -22,13 +29,21 @@ class Growing(wait_base):
     def __init__(self, initial: float, longest: float) -> None:
         self.initial = initial
         self.longest = longest
+        self._grown_from = 1
+        self._is_absent = False
 
     def __repr__(self) -> str:
         return f"<Growing from {self.initial:g} to {self.longest:g} s>"
 
     def __call__(self, retry_state: RetryCallState) -> float:
-        doubled = min(retry_state.attempt_number - 1, _DOUBLED_AT_MOST)
-        pause = min(self.initial * 2.0**doubled, self.longest)
+        number, longest = retry_state.attempt_number, self.longest
+        if retry_state.outcome is not None and isinstance(retry_state.outcome.exception(), CarrierAbsent):
+            longest = min(longest, ABSENT)
+            self._is_absent = True
+        elif self._is_absent:
+            self._is_absent, self._grown_from = False, number
+        doubled = min(number - self._grown_from, _DOUBLED_AT_MOST)
+        pause = min(self.initial * 2.0**doubled, longest)
         return random.uniform(pause / 2, pause)
 
 

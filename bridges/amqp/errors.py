@@ -2,6 +2,7 @@
 
 AmqpError
 ├── AmqpUnreachable    no connection could be made
+│   ├── AmqpAbsent     because it does not run
 │   └── AmqpRefused    because the broker does not let us in: wrong password, no such virtual host
 ├── AmqpLost           the connection ended; `code` 0 where the broker did not say why
 ├── ChannelLost        the broker closed a channel: `code` says why
@@ -25,6 +26,10 @@ class AmqpError(SapwoodError):
 
 class AmqpUnreachable(AmqpError):
     """No connection could be made; the text says where, why, and what to look at."""
+
+
+class AmqpAbsent(AmqpUnreachable):
+    """Nothing takes connections there: RabbitMQ does not run."""
 
 
 class AmqpRefused(AmqpUnreachable):

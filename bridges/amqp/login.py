@@ -11,7 +11,7 @@ from pika.exceptions import (
 )
 
 from bridges import dialling
-from bridges.amqp.errors import ACCESS_REFUSED, AmqpRefused, AmqpUnreachable
+from bridges.amqp.errors import ACCESS_REFUSED, AmqpAbsent, AmqpRefused, AmqpUnreachable
 from bridges.amqp.server import Server
 from bridges.tls import CERTIFICATE
 
@@ -41,7 +41,8 @@ def why_not(server: Server, error: BaseException) -> AmqpUnreachable:
                 f"{where} does not answer within {server.timeout:g} s: is that a RabbitMQ?"
             )
         if isinstance(each, OSError):
-            return AmqpUnreachable(dialling.why_not(each, where, hint="; is RabbitMQ running there?"))
+            kind = AmqpAbsent if isinstance(each, ConnectionRefusedError) else AmqpUnreachable
+            return kind(dialling.why_not(each, where, hint="; is RabbitMQ running there?"))
     hint = f"; {CERTIFICATE}" if server.tls else ""
     return AmqpUnreachable(f"{where} cannot be reached: {said(error)}{hint}")
 

@@ -18,9 +18,9 @@ from typing import Final
 import pika
 
 from bridges.amqp.connection import Channel, Connection, Incoming, Returned
-from bridges.amqp.errors import AmqpError
+from bridges.amqp.errors import AmqpAbsent, AmqpError
 from bridges.amqp.server import Server
-from bridges.carriers.base import BUFFER_BYTES, CLOSE_TIMEOUT, CarrierBroken
+from bridges.carriers.base import BUFFER_BYTES, CLOSE_TIMEOUT, CarrierAbsent, CarrierBroken
 from bridges.carriers.brokered.line import Broker, BrokerAccess, BrokerLine, Ear
 from bridges.carriers.brokered.names import Queues
 from bridges.carriers.brokered.window import MAX_ENVELOPES
@@ -111,7 +111,8 @@ class _AmqpLine(BrokerLine):
             await self._open(access, queue, exchange, *keys)
         except AmqpError as error:
             await self.close()
-            raise CarrierBroken(self._explained(str(error))) from None
+            kind = CarrierAbsent if isinstance(error, AmqpAbsent) else CarrierBroken
+            raise kind(self._explained(str(error))) from None
         except BaseException:
             await self.close()
             raise

@@ -15,6 +15,7 @@ CarrierError
 ├── CarrierClosed    we closed it
 ├── CarrierEnded     the other side closed it, with its reason
 ├── CarrierBroken    it broke, or could never be made: refused, reset, not trusted, no such host
+│   └── CarrierAbsent    nothing takes connections there: the broker does not run
 ├── CarrierBusy      the other side says: not now
 └── CarrierFlooded   the other side sends more than anybody may who has not proved itself; we can still say so
 """
@@ -46,6 +47,10 @@ class CarrierEnded(CarrierError):
 
 class CarrierBroken(CarrierError):
     """It broke, or could not be made; the text says where, why, and what to look at."""
+
+
+class CarrierAbsent(CarrierBroken):
+    """Nothing takes connections there, which a dial finds out at once and at no cost."""
 
 
 class CarrierBusy(CarrierError):

@@ -21,7 +21,7 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 
-from bridges.carriers.base import CLOSE_TIMEOUT, CarrierBroken, CarrierBusy, CarrierError
+from bridges.carriers.base import CLOSE_TIMEOUT, CarrierAbsent, CarrierBroken, CarrierBusy, CarrierError
 from bridges.carriers.brokered.line import BrokerAccess
 from bridges.dialling import why_not
 from bridges.mqtt.library import paho
@@ -119,7 +119,8 @@ class LinkClient:
         except (OSError, ValueError) as error:
             self._drop()
             tls = "; it may speak no TLS there, or ask for a client certificate" if self._access.tls else ""
-            raise CarrierBroken(why_not(error, self._uri, hint=tls)) from None
+            kind = CarrierAbsent if isinstance(error, ConnectionRefusedError) else CarrierBroken
+            raise kind(why_not(error, self._uri, hint=tls)) from None
 
     def _log_in(self) -> None:
         properties = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]

@@ -6,6 +6,7 @@ from collections import Counter
 import pytest
 from tenacity import RetryCallState, retry_if_exception_type
 
+from bridges.carriers.base import CarrierAbsent, CarrierBroken
 from broker.pauses import Growing, retrying
 from config.behaviour import Link
 
@@ -15,9 +16,11 @@ def _same_chance() -> None:
     random.seed(46)
 
 
-def pause(pauses: Growing, attempt: int) -> float:
+def pause(pauses: Growing, attempt: int, error: Exception | None = None) -> float:
     state = RetryCallState(None, None, (), {})  # type: ignore[arg-type]
     state.attempt_number = attempt
+    if error is not None:
+        state.set_exception((type(error), error, None))
     return pauses(state)
 
 
@@ -38,6 +41,18 @@ def test_nobody_waits_long_by_default_and_two_thousand_stores_do_not_come_at_one
         stores = [at + pause(pauses, attempt) for at in stores]
     dialled = Counter(int(at) for at in stores)
     assert max(dialled.values()) < 500
+
+
+def test_a_broker_that_does_not_run_is_dialled_within_a_second_and_pauses_grow_anew_once_it_does() -> None:
+    pauses = Growing(0.25, 10.0)
+    absent, silent = CarrierAbsent("refused"), CarrierBroken("nobody listens behind it")
+    assert min(pause(pauses, attempt, silent) for attempt in (7, 8)) >= 5.0
+    for attempt in range(9, 99):
+        assert 0.5 <= pause(pauses, attempt, absent) <= 1.0
+    for attempt, whole in enumerate((0.25, 0.5, 1, 2, 4, 8, 10), 99):
+        assert whole / 2 <= pause(pauses, attempt, silent) <= whole
+    assert pause(pauses, 106, absent) <= 1.0
+    assert pause(Growing(0.01, 0.02), 9, absent) <= 0.02
 
 
 def test_repr() -> None:
