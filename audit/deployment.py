@@ -50,9 +50,9 @@ class Tree(NamedTuple):
 
 def load_tree(path: str, far: sites.Far | None = None) -> Tree:
     """The tree of a table of sites. Raises `UsageError` that names the table and what is wrong with it."""
-    table = sites.read(path, far)
+    tables = [sites.read(path, far)]
     try:
-        return make_tree(table)
+        return make_tree(tables.pop())  # nobody else keeps it: it is half of what a large tree takes
     except UsageError as error:
         raise UsageError(f"{path}: {error}") from None
 
@@ -61,8 +61,9 @@ def make_tree(table: Table) -> Tree:
     """Make the tree of sites (`sites.SITES`). Raises `UsageError` that names what is wrong with them."""
     roots = _roots(table)
     standing = _standing(table, roots[0])
-    placed = _placed(table, standing)
+    placed = _short(_placed(table, standing), "parent", "role")
     _refuse_broken_meshes(table, standing, placed)
+    del table
     links = _links(placed)
     ancestors = _ancestors(links)
     _refuse_orphans(links, ancestors, roots[0])
@@ -72,11 +73,12 @@ def make_tree(table: Table) -> Tree:
             where top.up is null),
         under as (
             select ancestor as number, count(*) as below from ancestors where hops > 0 group by ancestor)
-        select number, place, up, depth, coalesce(below, 0) as below, size
+        select number, place, up, depth, coalesce(below, 0)::int as below, size
         from links join depths using (number) left join under using (number)""",
         links=links,
         ancestors=ancestors,
     )
+    del links
     nodes = query(
         """with regions as (
             select a.number, r.place as region from ancestors as a join places as r on r.number = a.ancestor
@@ -87,7 +89,15 @@ def make_tree(table: Table) -> Tree:
         places=places,
         ancestors=ancestors,
     )
-    return Tree(nodes, places, ancestors, roots[0], roots)
+    return Tree(_short(nodes, "parent", "role", "region"), places, ancestors, roots[0], roots)
+
+
+def _short(table: Table, *names: str) -> Table:
+    """The same, with the few words of these columns kept once each."""
+    for name in names:
+        place = table.column_names.index(name)
+        table = table.set_column(place, name, table[name].dictionary_encode())
+    return table
 
 
 def _standing(table: Table, root: str) -> Table:
@@ -177,7 +187,7 @@ def _links(placed: Table) -> Table:
     return query(
         """with numbered as (
             select (row_number() over ())::int as number, place, any_value(parent) as parent,
-                count(*) as size from placed group by place)
+                count(*)::int as size from placed group by place)
         select n.number, n.place, above.number as up, n.size
         from numbered as n left join numbered as above on n.parent = above.place""",
         placed=placed,
@@ -186,12 +196,12 @@ def _links(placed: Table) -> Table:
 
 def _ancestors(links: Table) -> Table:
     """(number, ancestor, hops): one join a level, until all have arrived at the root."""
-    level = query("select number, number as ancestor, 0::int as hops from links", links=links)
+    level = query("select number, number as ancestor, 0::utinyint as hops from links", links=links)
     found = []
     while len(level):
         found.append(level)
         level = query(
-            """select level.number, up as ancestor, hops + 1 as hops
+            """select level.number, up as ancestor, (hops + 1)::utinyint as hops
             from level join links on ancestor = links.number where up is not null""",
             level=level,
             links=links,

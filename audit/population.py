@@ -56,14 +56,17 @@ def at_places(tree: Tree, alike: Table) -> Table:
 
 def _together(tree: Tree, found: Table) -> Table:
     """(number, kind, sharing, weight), a row a node, to a row a place."""
-    if not tree.meshed:
-        return query("select number, kind, sharing, 1::bigint as nodes, weight from found", found=found)
-    return query(
-        """select number, kind, sharing, count(*) as nodes,
-            case when sharing is null then sum(weight) else max(weight) end::bigint as weight
-        from found group by number, kind, sharing""",
-        found=found,
-    )
+    if tree.meshed:
+        return query(
+            """select number, kind, sharing, count(*) as nodes,
+                case when sharing is null then sum(weight) else max(weight) end::bigint as weight
+            from found group by number, kind, sharing""",
+            found=found,
+        )
+    for name in ("kind", "sharing"):  # few words, kept once each
+        place = found.column_names.index(name)
+        found = found.set_column(place, name, found[name].dictionary_encode())
+    return found.append_column("nodes", arrow.repeat(arrow.scalar(1, arrow.int32()), len(found)))
 
 
 def interests_by_role(tree: Tree, rules: Sequence[Rule]) -> Table:
@@ -199,6 +202,8 @@ def _each_again(tree: Tree, wanted: Table, per_consumer: Table) -> dict[str, tup
 def _by_kind(tree: Tree, wanted: Table) -> "dict[str, _Numbers]":
     """A destination has one kind, so that costs are sums over these."""
     kinds = query("select distinct kind from wanted order by kind", wanted=wanted).column(0).to_pylist()
+    if len(kinds) == 1:
+        return {kinds[0]: _numbers(tree, wanted)}
     of_kind = "select * exclude (kind) from wanted where kind = $kind"
     return {kind: _numbers(tree, query(of_kind, wanted=wanted, kind=kind)) for kind in kinds}
 
@@ -242,9 +247,15 @@ def _shared(tree: Tree, kind: str, numbers: _Numbers) -> dict[str, int]:
 def _numbers(tree: Tree, wanted: Table) -> _Numbers:
     given: dict[str, Any] = {
         "wanted": wanted,
-        "shared": query("select * from wanted where sharing is not null", wanted=wanted),
+        "shared": query(
+            """select number, dense_rank() over (order by sharing)::int as sharing, nodes, weight
+            from wanted where sharing is not null""",
+            wanted=wanted,
+        ),
         "spots": query(
-            "select * from places join loads using (number)", places=tree.places, loads=loads(tree)
+            "select * exclude (place) from places join loads using (number)",
+            places=tree.places,
+            loads=loads(tree),
         ),
         "ancestors": tree.ancestors,
     }

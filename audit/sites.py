@@ -6,7 +6,7 @@ Plain mistakes are refused here, with their line; `deployment` makes the tree, a
 """
 
 import csv
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
@@ -27,6 +27,8 @@ Far = Callable[[str], Table]
 """Reads a table of another file system: of CSV its lines, as one column."""
 _SEPARATORS: Final = (",", ";", "\t")
 _MOST_NAMED: Final = 5
+_BLOCK: Final = 4 * 1024 * 1024
+"""Characters of lines that are taken at once."""
 
 
 def read(path: str, far: Far | None = None) -> Table:
@@ -37,7 +39,7 @@ def read(path: str, far: Far | None = None) -> Table:
         if path.rstrip("/").endswith(".parquet"):
             sites = _of_columns(path, far(path) if far and not is_local(path) else parquet.read_table(near))
         else:
-            lines = far(path).column(0) if far and not is_local(path) else _lines(Path(near))
+            lines = far(path).column(0).chunks if far and not is_local(path) else _lines(Path(near))
             sites = _of_lines(path, lines)
     except (OSError, arrow.ArrowException) as error:
         raise UsageError(f"{path}: cannot be read as a table of sites: {error}") from None
@@ -45,27 +47,40 @@ def read(path: str, far: Far | None = None) -> Table:
     return sites
 
 
-def _lines(path: Path) -> arrow.ChunkedArray:
+def _lines(path: Path) -> Iterator[arrow.Array]:
+    """The lines of a file, or of all files of a folder, some at a time: a long table takes little memory."""
     files = sorted(path.glob("[!._]*")) if path.is_dir() else [path]
-    texts = (file.read_text(encoding="utf-8-sig", errors="replace") for file in files)
-    whole = (arrow.array([text.removesuffix("\n")], arrow.large_string()) for text in texts)
-    return arrow.chunked_array(
-        [compute.split_pattern(text, "\n").values for text in whole], arrow.large_string()
-    )
+    for each in files:
+        with each.open(encoding="utf-8-sig", errors="replace", newline="\n") as file:
+            while some := file.readlines(_BLOCK):
+                yield arrow.array([line.removesuffix("\n") for line in some], arrow.large_string())
 
 
-def _of_lines(path: str, lines: arrow.ChunkedArray) -> Table:
-    told = Table.from_arrays([lines, arrow.array(numpy.arange(1, len(lines) + 1))], names=["text", "line"])
-    bare = compute.utf8_trim_whitespace(lines)
-    comment = compute.or_(compute.equal(bare, ""), compute.starts_with(bare, "#"))
-    told = told.filter(compute.invert(comment))
-    if not len(told):
+def _of_lines(path: str, blocks: Iterable[arrow.Array]) -> Table:
+    found, before, first = [], 0, ""
+    separator, columns = "", dict[str, int]()
+    for block in blocks:
+        numbers = arrow.array(numpy.arange(before + 1, before + len(block) + 1))
+        told = Table.from_arrays([block, numbers], names=["text", "line"])
+        before += len(block)
+        bare = compute.utf8_trim_whitespace(block)
+        comment = compute.or_(compute.equal(bare, ""), compute.starts_with(bare, "#"))
+        told = told.filter(compute.invert(comment))
+        if not first and len(told):
+            first = told.column("text")[0].as_py()
+            separator, written = heading(first)
+            columns = {column_name(name): place for place, name in enumerate(written, 1)}
+            refuse_columns(path, columns)
+        told = told.filter(compute.not_equal(told.column("text"), first))  # each file of a folder has it
+        if len(told):
+            found.append(_cells(told, separator, columns))
+    if not first:
         raise UsageError(f"{path}: is empty: expected a table of sites with name, parent and role")
-    first = told.column("text")[0].as_py()
-    separator, written = heading(first)
-    columns = {column_name(name): place for place, name in enumerate(written, 1)}
-    refuse_columns(path, columns)
-    told = told.filter(compute.not_equal(told.column("text"), first))  # each file of a folder has a heading
+    return arrow.concat_tables(found) if found else SITES.empty_table()
+
+
+def _cells(told: Table, separator: str, columns: Mapping[str, int]) -> Table:
+    """`SITES` of lines (text, line). `columns`: where each stands."""
     found = query(
         """with cut as (
             select line, string_split(text, $separator) as cells from told where not contains(text, '"')

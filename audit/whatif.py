@@ -60,15 +60,12 @@ BYTES: Final = {TREE: 40.0, "connectors": 564.0, LEAF_NODES: 39.0, MESH: 564.0, 
 
 
 def sights(tree: Tree) -> Table:
-    """(number, place, sight, size): `sight` is the place whose distances are those of `place`; its own, or a
-    sibling leaf's; and `seen`, its number. `size`: how many nodes the place has."""
+    """(number, seen): `seen` is the place whose distances are those of place `number`; its own, or a sibling
+    leaf's."""
     return query(
         """with firsts as (
-            select up, min(place) as sight, arg_min(number, place) as seen from places
-            where below = 0 and size = 1 group by up)
-        select number, place, size,
-            case when below = 0 and size = 1 then coalesce(sight, place) else place end as sight,
-            case when below = 0 and size = 1 then coalesce(seen, number) else number end as seen
+            select up, arg_min(number, place) as seen from places where below = 0 and size = 1 group by up)
+        select number, case when below = 0 and size = 1 then coalesce(seen, number) else number end as seen
         from places left join firsts using (up)""",
         places=tree.places,
     )
@@ -82,8 +79,8 @@ def loads(tree: Tree) -> Table:
     """
     if not tree.meshed:
         return query(
-            """select number, depth::bigint as above, 0::bigint as beside, below as down, 0::bigint as onward,
-                case when up is null then 0 else 1 end::bigint as listeners from places""",
+            """select number, depth::int as above, 0::int as beside, below as down, 0::int as onward,
+                case when up is null then 0 else 1 end::int as listeners from places""",
             places=tree.places,
         )
     return query(
@@ -110,12 +107,14 @@ def loads(tree: Tree) -> Table:
 def spheres(tree: Tree, sights: Table, hops: int) -> Table:
     """(seen, hops, nodes): how many places stand exactly so many hops away, for 1 to `hops`."""
     return query(
-        """with levels as (
-            select ancestor, hops as down, count(*) as count from ancestors group by ancestor, hops),
+        """with above as (
+            select number, ancestor, hops from ancestors
+            where hops <= $hops and number in (select seen from sights)),
+        levels as (
+            select ancestor, hops as down, count(*) as count from ancestors
+            where ancestor in (select ancestor from above) group by ancestor, hops),
         watched as (
-            select number, ancestor, hops + down as hops, count
-            from ancestors join levels using (ancestor) where hops <= $hops
-            and number in (select seen from sights)),
+            select number, ancestor, hops::int + down as hops, count from above join levels using (ancestor)),
         around as (
             select number, hops, count from watched
             union all select number, hops + 2, -count from watched
