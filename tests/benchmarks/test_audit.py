@@ -1,11 +1,14 @@
 """What the audit's benchmark reads out of Spark's event log, and the chain that it makes up."""
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from pyarrow import Table, parquet
+
 from benchmarks.advisory_logs import Chain, write_sites
-from benchmarks.audit import stages
+from benchmarks.audit import peer, stages
 
 
 def task(stage: int, seconds: float, rows: int) -> dict[str, Any]:
@@ -46,3 +49,16 @@ def test_one_region_has_half_of_the_stores(tmp_path: Path) -> None:
     assert {line.split(",")[1] for line in lines if line.endswith(",leaf")} == {
         f"region-{n}" for n in range(5)
     }
+
+
+def test_the_peer_makes_its_sums_over_a_log_in_its_folders(tmp_path: Path) -> None:
+    folder = tmp_path / "log" / "tree=acme" / "date=2026-03-14" / "region=north"
+    folder.mkdir(parents=True)
+    row = dict.fromkeys(("peer", "direction", "origin", "kind", "destination", "cause"))
+    at = datetime(2026, 3, 14, 8, tzinfo=UTC)
+    rows = [
+        row | {"event": event, "at": at, "node": "york", "op": "add", "bytes": 40, "cause": "york:1"}
+        for event in ("consumer", "advisory", "advisory")
+    ]
+    parquet.write_table(Table.from_pylist(rows), folder / "part-0.parquet")
+    assert peer(str(tmp_path / "log")) == 3
