@@ -10,6 +10,7 @@ SECTIONS: Final = {
     "What a node does": (
         "status",
         "top",
+        "chart",
         "queues",
         "consumers",
         "sessions",
