@@ -1,4 +1,7 @@
-"""Plain sentences: none has 'What …' or 'Who …' as its subject; those that are left are counted."""
+"""Plain sentences: none has 'What …' or 'Who …' as its subject; those that are left are counted.
+
+And words that a stranger cannot know are explained where a page first uses them.
+"""
 
 import ast
 import re
@@ -25,6 +28,10 @@ MOST = {"documents": 0, "docstrings": 610}
 SLACK = 25
 FENCED = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 ENDS = re.compile(r"(?<=[.!?])[*_`)\"]*\s+|\n\s*\n|\n\s*[-*|#>]\s*|\n\d+\. |\s\|\s")
+CODE = re.compile(r"`[^`\n]*`")
+TARGET = re.compile(r"\]\([^)]*\)")
+EXPLAINED = {"cell": "program", "dumpster": "no route fits", "spillage": "can never use"}
+"""Words that people ask about, and a part of the sentence that says of each what it is."""
 SUBJECT = re.compile(r"^[\s*_`(\"|-]*(?:What|Who)\s+\w+")
 
 
@@ -45,6 +52,19 @@ def with_such_a_subject(text: str) -> list[str]:
 def documents() -> list[Path]:
     folders = (".", "docs", "docs/decisions", "docs/tutorials", "examples/*", "benchmarks")
     return sorted(path for folder in folders for path in ROOT.glob(f"{folder}/*.md"))
+
+
+def unexplained(text: str, word: str) -> str:
+    """The first sentence with the word, if neither it nor one before nor the next says what that is."""
+    plain = CODE.sub("", FENCED.sub("", text))
+    said = [sentence for sentence in sentences(plain) if len(sentence.split()) > 1]
+    named = re.compile(rf"\b{word}s?\b", re.IGNORECASE)
+    for number, sentence in enumerate(said):
+        if named.search(TARGET.sub("]", sentence)):
+            near = "\n".join(said[: number + 2])
+            explained = EXPLAINED[word] in near or "glossary.md" in sentence
+            return "" if explained else sentence
+    return ""
 
 
 def docstrings(path: Path) -> Iterator[str]:
@@ -87,3 +107,30 @@ def test_sentences_whose_subject_is_what_or_who_only_become_fewer(kind: str) -> 
 )
 def test_such_subjects_are_found(text: str, count: int) -> None:
     assert len(with_such_a_subject("\n" + text)) == count
+
+
+@pytest.mark.parametrize("word", EXPLAINED)
+def test_a_page_says_what_a_word_is_where_it_first_uses_it(word: str) -> None:
+    # Nobody reads the changelog from its first line to its last: it has no first place.
+    pages = [path for path in documents() if path.name != "CHANGELOG.md"]
+    left = {path.relative_to(ROOT): unexplained(path.read_text("utf-8"), word) for path in pages}
+    left = {path: sentence for path, sentence in left.items() if sentence}
+    assert not left, f"say there what it is, or link [{word}] to glossary.md: {left}"
+
+
+@pytest.mark.parametrize(
+    ("text", "explained"),
+    [
+        ("A cell is a program at a node. Each cell has a name.", True),
+        ("# Two cells of one name\n\nA cell is a program that has an address.", True),
+        ("# Two cells of one name\n\n**Context.** A cell is a program.", True),
+        ("It asks a [cell](glossary.md).", True),
+        ("It has `a cell` in its source.", True),
+        ("It is a [name](cells.md).", True),
+        ("It asks a cell. Then it waits. A cell is a program.", False),
+        ("It asks the cells. See the [glossary](glossary.md).", False),
+        ("| a | a cell | b |\n\nLater comes more. And then a program.", False),
+    ],
+)
+def test_a_word_that_is_not_explained_is_found(text: str, explained: bool) -> None:
+    assert (unexplained(text, "cell") == "") is explained

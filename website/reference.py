@@ -14,7 +14,7 @@ from broker.cli.sections import SECTIONS
 from broker.http.api.description import describe
 from config.reference import reference_xml, reference_yaml
 
-HOW: Final = "This page is made of the program itself."
+HOW: Final = "This page is made of the program itself; the [glossary](../glossary.md) explains its words."
 
 
 def pages() -> dict[str, str]:

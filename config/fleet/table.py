@@ -1,6 +1,6 @@
 """Reads the table of sites: CSV with a header, one row a site, columns in any order.
 
-Comma, semicolon or tab stand between cells. Empty rows and rows that begin with `#` are skipped. Names of
+Comma, semicolon or tab stand between values. Empty rows and rows that begin with `#` are skipped. Names of
 columns are read without regard to case, `Site Broker` as `site_broker`.
 """
 

@@ -44,6 +44,11 @@ def test_settings_are_there_in_both_forms(pages: dict[str, str]) -> None:
     assert "<treeConnector" in pages["settings"]
 
 
+def test_each_page_leads_to_the_words_before_it_uses_them(pages: dict[str, str]) -> None:
+    openings = {name: text.partition("\n## ")[0] for name, text in pages.items()}
+    assert [name for name, text in openings.items() if "](../glossary.md)" not in text] == []
+
+
 def test_the_navigation_has_every_document_once() -> None:
     said = (ROOT / "website" / "mkdocs.yml").read_text().partition("\nnav:")[2]
     documents = [path.relative_to(ROOT / "docs") for path in (ROOT / "docs").rglob("*.md")]
