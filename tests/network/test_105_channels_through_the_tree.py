@@ -243,7 +243,17 @@ def stays(ends: asyncio.Queue[str]) -> Handler:
     return handle
 
 
-async def test_a_node_on_the_way_is_killed_and_both_ends_have_an_error(network: Network) -> None:
+@pytest.mark.parametrize(
+    ("killed", "said"),
+    [
+        ("hq", ""),
+        ("york", "the link between north and york is broken"),
+        ("shop", "the link between york and shop is broken"),
+    ],
+)
+async def test_any_node_of_the_way_is_killed_and_both_ends_have_an_error(
+    network: Network, killed: str, said: str
+) -> None:
     ends: asyncio.Queue[str] = asyncio.Queue()
 
     async with serving(stays(ends)) as port:
@@ -252,19 +262,68 @@ async def test_a_node_on_the_way_is_killed_and_both_ends_have_an_error(network: 
             reader, writer = await here.connect()
             writer.write(b"hello")
             assert await reader.read(5) == b"hello"
-            network.kill("york")
+            network.kill(killed)
             with pytest.raises(ConnectionResetError):
                 await asyncio.wait_for(reader.read(1), PATIENCE)
             assert await asyncio.wait_for(ends.get(), PATIENCE) == "an error"
-            assert "the link between north and york is broken" in await here.says()
-            await network.start("york")
-            await network.until_child("north", "york")
-            await network.until_child("york", "shop")
+            assert said in await here.says()
+            await network.start(killed)
+            for parent, child in pairwise(CHAIN):
+                await network.until_child(parent, child)
             writer.close()
             reader, writer = await here.connect()
             writer.write(b"again")
             assert await reader.read(5) == b"again"
             writer.close()
+
+
+SERVICE = """
+import asyncio, sys
+
+async def handle(reader, writer):
+    writer.write(await reader.read(5))
+    await reader.read(1)
+
+async def main():
+    async with await asyncio.start_server(handle, "127.0.0.1", int(sys.argv[1])) as server:
+        print(server.sockets[0].getsockname()[1], flush=True)
+        await server.serve_forever()
+
+asyncio.run(main())
+"""
+
+
+@contextlib.asynccontextmanager
+async def service(port: int = 0) -> AsyncIterator[tuple[asyncio.subprocess.Process, int]]:
+    """A service that is a program of its own, and its port."""
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", SERVICE, str(port), stdout=pipe)
+    try:
+        assert process.stdout is not None
+        yield process, int(await asyncio.wait_for(process.stdout.readline(), PATIENCE))
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+
+
+async def test_the_service_is_killed_and_its_successor_is_reached(network: Network) -> None:
+    async with service() as (first, port):
+        await start(network, offered(port))
+        async with forwarding(network, "hq", "shop:till") as here:
+            reader, writer = await here.connect()
+            writer.write(b"hello")
+            assert await reader.read(5) == b"hello"
+            first.kill()
+            assert await asyncio.wait_for(reader.read(1), PATIENCE) == b""  # as TCP ends what was all read
+            writer.close()
+            assert await is_reset(here)
+            assert "shop does not reach till" in await here.says()
+            async with service(port):
+                reader, writer = await here.connect()
+                writer.write(b"again")
+                assert await reader.read(5) == b"again"
+                writer.close()
 
 
 async def test_a_line_that_falls_silent_ends_both_ends(network: Network) -> None:

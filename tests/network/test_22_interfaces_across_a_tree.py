@@ -1,6 +1,7 @@
 """Generated code across three nodes, each side a program of its own; a killed server has a successor."""
 
 import asyncio
+import importlib
 import json
 import os
 import sys
@@ -9,7 +10,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from commands import sapwood
 from harness import Network
+
+from sapwood import Rpc, task
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples" / "interfaces"
@@ -88,6 +92,39 @@ async def test_the_examples_programs_talk_across_the_tree(tree: Network) -> None
         ]
         level = ("-m", "chain.stock_v1", "--url", tree.url("hq"), "--json", "level", "--article", "4711")
         assert json.loads(await printed(*level)) == {"pieces": 12, "places": [{"aisle": 3, "pieces": 12}]}
+
+
+async def test_nested_calls_of_generated_code_are_one_task(
+    tree: Network, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A service at north asks one at york before it answers hq; each has the functions of `stock`."""
+    monkeypatch.syspath_prepend(EXAMPLES / "python")
+    v1 = importlib.import_module("chain.stock_v1")
+    async with (
+        tree.client("hq") as hq,
+        tree.client("north") as north,
+        tree.client("york") as york,
+        Rpc(north, timeout=PATIENCE) as asking,
+        Rpc(hq, timeout=PATIENCE) as rpc,
+    ):
+
+        class Outer(v1.Stock_skeleton):  # type: ignore[misc]
+            async def level(self, *, article: int) -> object:
+                return await v1.StockClient(asking, "inner").level(article=article)
+
+        async with (
+            Rpc(york).serve("inner", [v1.Stock_server_dispatcher(v1.Stock_test())]),
+            asking.serve("outer", [v1.Stock_server_dispatcher(Outer())]),
+        ):
+            await tree.until_known("hq", "queue:inner")
+            await tree.until_known("hq", "queue:outer")
+            with task() as name:
+                assert (await v1.StockClient(rpc, "outer").level(article=1)).pieces == 1
+    code, output, errors = await sapwood("trace", "--task", name, "--url", tree.url("hq"))
+    assert (code, errors) == (0, "")
+    assert f"task {name} · 4 messages" in output
+    entered = [line.split()[1] for line in output.splitlines() if " entered " in line]
+    assert entered == ["hq", "north", "york", "north"]
 
 
 async def test_a_server_killed_in_the_middle_is_answered_by_its_successor(tree: Network) -> None:
