@@ -209,6 +209,10 @@ def _follow(options: argparse.Namespace) -> int:
             ended.listen()
             tree = tree or load_tree(options.deployment, given.far(session))
             _follow_with(session, options, tree, receivers, ended)
+        except AuditError:
+            raise
+        except Exception as error:  # its Java is asked why while it still answers
+            return _spark_failed(error)
         finally:
             end(session)
     except KeyboardInterrupt:

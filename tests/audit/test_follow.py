@@ -265,6 +265,20 @@ def test_a_signal_to_the_whole_group_ends_quietly(tmp_path: Path) -> None:
     assert sorted(told) == ["link down", "link down", "not followed"], "the batch under way was ended"
 
 
+def test_a_follower_that_cannot_begin_says_why_and_ends(tmp_path: Path) -> None:
+    logs, out = tmp_path / "logs", tmp_path / "out"
+    shutil.copytree(DEMO, logs)
+    (out / "follow").mkdir(parents=True)
+    (out / "follow" / "counts").write_text("no folder")
+    command = [sys.executable, "-m", "audit", "--follow", str(logs), "--deployment", str(DATA / "stores.csv")]
+    done = subprocess.run(
+        [*command, "--out", str(out), "--master", "local[2]"], capture_output=True, text=True, timeout=400
+    )
+    assert done.returncode == 1
+    assert "sapwood: Spark failed: " in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def _begun(out: Path, follower: "subprocess.Popen[str]") -> None:
     """Wait until Spark has written of both queries which pieces their first batch takes."""
     until = time.monotonic() + 120
