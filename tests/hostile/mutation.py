@@ -4,7 +4,8 @@ Law: the same seed gives the same inputs, on every machine.
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import accumulate
 from random import Random
 from typing import Any, Final
 
@@ -48,13 +49,16 @@ TEXTS: Final = (
     *("queue:a", "topic:a/b", "domain:hq", "ws://h", "srv://h", "0" * 36, "/".join("a" * 40)),
 )
 VALUES: Final[tuple[Any, ...]] = (None, True, False, 0.5, 1e308, [], {}, b"", b"\x00" * 16, *NUMBERS[:12])
-_DEEP: Final = 2000
+_SMALL: Final = 200
 
 Spoil = Callable[[Random, bytes], bytes]
 
 
 class Mutator:
-    """`examples`: right inputs. `words`: of the format. `spoil`: knows the structure of an input."""
+    """`examples`: right inputs, of which larger ones are drawn more seldom: they take as much longer.
+
+    `words`: of the format. `spoil`: knows the structure of an input.
+    """
 
     def __init__(
         self,
@@ -63,14 +67,21 @@ class Mutator:
         spoil: Spoil | None = None,
         most: int = MOST,
     ) -> None:
-        self.examples = list(examples)
+        self.examples: list[bytes] = []
+        self._weights: list[float] = []
+        self.learn(examples)
         self._words = (*words, *BYTES)
         self._spoil = spoil
         self._most = most
 
+    def learn(self, examples: Iterable[bytes]) -> None:
+        """Make inputs of these, too."""
+        self.examples += examples
+        self._weights = list(accumulate(1 / (_SMALL + len(example)) for example in self.examples))
+
     def next(self, random: Random) -> bytes:
         """A wrong input; seldom a right one."""
-        return self.spoilt(random, random.choice(self.examples))
+        return self.spoilt(random, random.choices(self.examples, cum_weights=self._weights)[0])
 
     def spoilt(self, random: Random, data: bytes) -> bytes:
         for _ in range(random.choice((1, 1, 1, 2, 3, 8))):

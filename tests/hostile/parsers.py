@@ -30,7 +30,7 @@ from readings import (
     read_words,
     text_of,
 )
-from worlds import play_core, play_link, play_switch
+from worlds import CORE, SWITCH, World, play_link
 
 from bridges import certificates
 from bridges.carriers.brokered import envelopes
@@ -82,7 +82,10 @@ from treeconnector import permits
 
 @dataclass(frozen=True)
 class Parser:
-    """`read` is tried. `share`: of the inputs, since some take a thousand times as long as others."""
+    """`read` is tried. `share`: of a short run's inputs, since some take a thousand times as long as others.
+
+    `world`: where `read` goes on from one input to the next, and a fault may need those before it.
+    """
 
     name: str
     read: Callable[[bytes], object]
@@ -92,6 +95,7 @@ class Parser:
     spoil: Spoil | None = None
     most: int = MOST
     share: float = 1.0
+    world: World | None = None
 
     def mutator(self) -> Mutator:
         return Mutator(self.examples, self.words, self.spoil, self.most)
@@ -101,7 +105,7 @@ CONFIGURATION: Final[Errors] = (ConfigurationError,)
 PARSERS: Final = (
     Parser("packet", read_packet, (FrameError,), PACKETS, spoil=packed),
     Parser("link", play_link, (), TALK, spoil=talk_spoil, share=0.1),
-    Parser("core", play_core, (), TALK, spoil=talk_spoil, share=0.002),
+    Parser("core", CORE.play, (), TALK, spoil=talk_spoil, share=0.02, world=CORE),
     Parser(
         "header",
         bundles.decode_header,
@@ -141,11 +145,12 @@ PARSERS: Final = (
     Parser("delivery", read_deliver, (FrameError,), HEARD, spoil=packed),
     Parser(
         "switch",
-        play_switch,
+        SWITCH.play,
         (),
         (msgspec.msgpack.encode(SAID), *(msgspec.msgpack.encode([SAID[0], each]) for each in SAID)),
         spoil=session_spoil,
-        share=0.01,
+        share=0.1,
+        world=SWITCH,
     ),
     Parser(
         "http",

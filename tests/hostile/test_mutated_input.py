@@ -21,7 +21,7 @@ BY_NAME = {parser.name: parser for parser in PARSERS}
 @pytest.mark.parametrize("parser", PARSERS, ids=lambda parser: parser.name)
 def test_right_inputs_are_taken(parser: Parser) -> None:
     for example in parser.examples:
-        parser.read(example)
+        attempt(parser, example, alone=True)
 
 
 @pytest.mark.parametrize("parser", PARSERS, ids=lambda parser: parser.name)
@@ -31,12 +31,15 @@ def test_wrong_inputs_are_refused_by_the_errors_that_are_documented(parser: Pars
         for _ in range(max(int(5000 * parser.share), 50)):
             still_well()
             attempt(parser, mutator.next(random))
+        if parser.world is not None:
+            still_well()
+            parser.world.end()
 
 
 @pytest.mark.parametrize("file", SEEDS, ids=lambda file: f"{file.parent.name}/{file.name}")
 def test_what_was_found_once_is_never_found_again(file: Path) -> None:
     with watched():
-        attempt(BY_NAME[file.parent.name], file.read_bytes())
+        attempt(BY_NAME[file.parent.name], file.read_bytes(), alone=True)
 
 
 def test_a_machine_that_is_busy_with_other_things_is_no_fault_and_an_input_without_end_is_one() -> None:

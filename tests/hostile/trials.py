@@ -19,7 +19,10 @@ STUCK: Final = 15.0
 
 
 class Fault(Exception):
-    """A parser does not keep what it promises. `data`: the input; `kind`: which others are alike."""
+    """A parser does not keep what it promises. `kind`: which others are alike.
+
+    `data`: the input, with those before it where they count.
+    """
 
     def __init__(self, parser: str, data: bytes, error: BaseException) -> None:
         super().__init__(f"{parser}: {type(error).__name__}: {str(error)[:200]} for {data[:200]!r}")
@@ -32,14 +35,18 @@ class TooSlow(BaseException):
     """No parser may catch it by accident."""
 
 
-def attempt(parser: Parser, data: bytes) -> None:
-    """Raises `Fault`."""
+def attempt(parser: Parser, data: bytes, *, alone: bool = False) -> None:
+    """Raises `Fault`. `alone`: nothing was tried before it, and nothing will be after it."""
+    world = parser.world
     try:
-        parser.read(data)
+        if world is not None and alone:
+            world.alone(data)
+        else:
+            parser.read(data)
     except parser.errors:
         return
     except (Exception, TooSlow) as error:
-        raise Fault(parser.name, data, error) from error
+        raise Fault(parser.name, data if world is None else world.history(), error) from error
 
 
 @contextlib.contextmanager
