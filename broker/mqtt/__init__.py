@@ -5,6 +5,7 @@
 | `door` | listens, and knows who is connected |
 | `client` | one connection as a session of the switch |
 | `publishing`, `reading` | what it publishes; what it subscribes to, is given and acknowledges |
+| `subscribing` | SUBSCRIBE and UNSUBSCRIBE packets, a slice at a time |
 | `connecting` | what a CONNECT asks for, and its answer |
 | `unread` | writes as fast as it reads |
 | `packets`, `fields`, `properties`, `reasons` | MQTT 3.1.1 and 5 as bytes |

@@ -33,8 +33,9 @@ from broker.mqtt.packets import (
 from broker.mqtt.ports import Clients
 from broker.mqtt.properties import NONE
 from broker.mqtt.publishing import Publishing
-from broker.mqtt.reading import MqttReading, Subscribing
+from broker.mqtt.reading import MqttReading
 from broker.mqtt.reasons import REFUSED, Reason
+from broker.mqtt.subscribing import Subscribing
 from broker.mqtt.unread import Outlet
 from broker.shares import LoopShare
 from sapwood.protocol.errors import SapwoodError
@@ -298,11 +299,10 @@ class MqttConnection(asyncio.Protocol):
             case PacketAnswer(packet_id=number):
                 self._release(number)
             case Subscribe():
+                self._reading.hold_back()
                 self._subscribe(packet)
-            case Unsubscribe(packet_id=number, filters=filters):
-                found = [self._reading.unsubscribe(each) for each in filters]
-                said = packets.unsuback(number, found, NONE if self.is_5 else None)
-                self._answer_after_commit(said)
+            case Unsubscribe():
+                self._subscribe(packet)
             case packets.PingRequest():
                 self.write(packets.PINGRESP)
             case Disconnect():
@@ -319,21 +319,23 @@ class MqttConnection(asyncio.Protocol):
         reason = 0 if known or not self.is_5 else Reason.UNKNOWN_IDENTIFIER
         self._answer_after_commit(packets.answer(packets.PUBCOMP, number, reason))
 
-    def _subscribe(self, packet: Subscribe) -> None:
+    def _subscribe(self, packet: Subscribe | Unsubscribe) -> None:
         self._subscribing = Subscribing(self._reading, packet)
-        self._reading.hold_back()
         self._subscribe_on()
 
     def _subscribe_on(self) -> None:
-        """Go on with a SUBSCRIBE packet, and answer it once all its filters are done."""
+        """Go on with a SUBSCRIBE or UNSUBSCRIBE packet, and answer it once all its filters are done."""
         under_way = self._subscribing
         if under_way is None or not under_way.go_on(lambda: self._share.is_over):
             return
         self._subscribing, packet, codes = None, under_way.packet, under_way.codes
+        properties = NONE if self.is_5 else None
+        if isinstance(packet, Unsubscribe):
+            self._answer_after_commit(packets.unsuback(packet.packet_id, codes, properties))
+            return
         if not self.is_5:
             codes = [min(each, REFUSED) for each in codes]
-        said = packets.suback(packet.packet_id, codes, NONE if self.is_5 else None)
-        self._reading.answer_subscribe(said)
+        self._reading.answer_subscribe(packets.suback(packet.packet_id, codes, properties))
 
     def _disconnected(self, packet: Disconnect) -> None:
         self._connecting.disconnected(packet.expires_in)

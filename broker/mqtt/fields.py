@@ -10,6 +10,7 @@ from sapwood.protocol.errors import SapwoodError
 
 Item = TypeVar("Item")
 MALFORMED: Final = 0x81
+TOO_LARGE: Final = 0x95
 _MOST_LENGTH_BYTES: Final = 4
 
 
@@ -88,11 +89,15 @@ class PacketFields:
         """The fields of a part that says its length."""
         return PacketFields(self._take(self.variable()))
 
-    def every(self, one: Callable[[], Item]) -> Iterator[Item]:
-        """At least one, until the body ends."""
+    def every(self, one: Callable[[], Item], most: int, what: str) -> Iterator[Item]:
+        """At least one, until the body ends. Raises `PacketError` if there are more than `most`."""
         yield one()
-        while self.left:
+        for _ in range(most - 1):
+            if not self.left:
+                return
             yield one()
+        if self.left:
+            raise PacketError(f"a packet with more than {most} {what}", TOO_LARGE)
 
     def rest(self) -> bytes:
         return self._take(self.left)

@@ -17,6 +17,8 @@ from sapwood.protocol.errors import SapwoodError
 
 LEVEL_3_1_1: Final = 4
 LEVEL_5: Final = 5
+MOST_FILTERS: Final = 4096
+"""Topic filters of one packet. To read so many takes some milliseconds, in which nobody else has his turn."""
 _MOST_LENGTH_BYTES: Final = 4
 
 PINGRESP: Final = b"\xd0\x00"
@@ -111,6 +113,7 @@ _CONNECT, _PUBLISH, _SUBSCRIBE, _UNSUBSCRIBE, _PINGREQ, _DISCONNECT, _AUTH = 1, 
 _FLAGS: Final = {_CONNECT: 0, PUBACK: 0, PUBREC: 0, PUBREL: 2, PUBCOMP: 0, _SUBSCRIBE: 2, _UNSUBSCRIBE: 2}
 """The lower half of the first byte, where it is fixed."""
 QOS, NO_LOCAL, AS_PUBLISHED, HANDLING, _RESERVED = 0x03, 0x04, 0x08, 0x30, 0xC0
+NEVER_RETAINED: Final = 0x20
 """Bits of a subscription's options. `HANDLING`: retained messages, 0x10 = only if it is new, 0x20 = none."""
 
 
@@ -223,7 +226,7 @@ def _other(kind: int, fields: PacketFields, level: int) -> Packet:
         packet_id = fields.packet_id()
         if level == LEVEL_5:
             properties.read(fields, Place.UNSUBSCRIBE)
-        return Unsubscribe(packet_id, tuple(fields.every(lambda: _filter(fields))))
+        return Unsubscribe(packet_id, tuple(fields.every(lambda: _filter(fields), MOST_FILTERS, "filters")))
     if kind == _PINGREQ:
         return PingRequest()
     if kind == _DISCONNECT:
@@ -254,7 +257,8 @@ def _subscribe(fields: PacketFields, level: int) -> Subscribe:
             raise PacketError(f"a subscription with QoS byte {options}")
         return name, options
 
-    return Subscribe(packet_id, tuple(fields.every(wanted)), said.get(Name.SUBSCRIPTION_IDENTIFIER, 0))
+    filters = tuple(fields.every(wanted, MOST_FILTERS, "filters"))
+    return Subscribe(packet_id, filters, said.get(Name.SUBSCRIPTION_IDENTIFIER, 0))
 
 
 def _filter(fields: PacketFields) -> str:

@@ -6,7 +6,7 @@ session: the node's database is all that there is of it. A queue is read as long
 
 import hashlib
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
 import msgspec
@@ -43,7 +43,6 @@ _log = logging.getLogger("sapwood.mqtt")
 _CREDIT: Final = 100
 _MAX_NAME: Final = 255
 _SHARE: Final = "$share/"
-_NEVER: Final = 0x20
 _MOST_BEFORE_SUBACK: Final = 1024 * 1024
 
 
@@ -142,7 +141,10 @@ class MqttReading:
         if known is not None:
             self._read_otherwise(spelled, wanted._replace(number=known.number))
         elif not self._read(
-            spelled, destination, wanted, greeted=not is_shared and options & packets.HANDLING != _NEVER
+            spelled,
+            destination,
+            wanted,
+            greeted=not is_shared and options & packets.HANDLING != packets.NEVER_RETAINED,
         ):
             return of_error(self._client.failure)
         return options & packets.QOS
@@ -402,34 +404,6 @@ class MqttReading:
             self._client.ask(*refusals)
         if was_full and window is not None and window.room > 0:
             self._give_on()
-
-
-class Subscribing:
-    """A SUBSCRIBE packet on its way. `codes`: the answers so far, in the order of its filters."""
-
-    def __init__(self, reading: MqttReading, packet: packets.Subscribe) -> None:
-        self._reading = reading
-        self.packet = packet
-        self.codes: list[int] = []
-        self._greeted: set[str] = set()
-
-    def __repr__(self) -> str:
-        return f"<Subscribing {len(self.codes)} of {len(self.packet.filters)}>"
-
-    def go_on(self, is_over: Callable[[], bool]) -> bool:
-        """Filter by filter, until the slice is over. Whether all are done. Raises `SapwoodError`.
-
-        A filter that stands there several times is given the retained messages once.
-        """
-        for spelled, options in self.packet.filters[len(self.codes) :]:
-            if not options & packets.HANDLING:
-                if spelled in self._greeted:
-                    options |= _NEVER
-                self._greeted.add(spelled)
-            self.codes.append(self._reading.subscribe(spelled, options, self.packet.identifier))
-            if is_over():
-                break
-        return len(self.codes) == len(self.packet.filters)
 
 
 def _runs(numbers: list[int]) -> Iterator[tuple[int, int]]:

@@ -5,11 +5,13 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from broker import shares
 from broker.core.rows import Transaction
+from broker.mqtt.fields import variable
 from broker.mqtt.reading import MqttReading
 from broker.node import Node
 from broker.store.commit import GroupCommit
@@ -18,6 +20,8 @@ from sapwood.protocol.errors import StoreError
 
 CONNECT = b"\x10\x0d\x00\x04MQTT\x04\x02\x00\x00\x00\x01a"
 COUNT = 200
+SUBSCRIBED = b"".join(b"\x00\x04f%03d\x00" % number for number in range(COUNT))
+UNSUBSCRIBED = b"".join(b"\x00\x04f%03d" % number for number in range(COUNT))
 
 
 class Turns:
@@ -99,31 +103,37 @@ async def test_what_a_client_sent_together_is_committed_together(
     assert len(submitted) < COUNT / 4
 
 
+def filters_packet(first: int, body: bytes) -> bytes:
+    return bytes([first]) + variable(len(body) + 2) + b"\x00\x07" + body
+
+
+@pytest.mark.parametrize(
+    ("method", "asked", "answer"),
+    [
+        ("subscribe", filters_packet(0x82, SUBSCRIBED), filters_packet(0x90, bytes(COUNT))),
+        ("unsubscribe", filters_packet(0xA2, UNSUBSCRIBED), b"\xb0\x02\x00\x07"),
+    ],
+)
 async def test_others_have_turns_between_the_filters_of_a_packet(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str, asked: bytes, answer: bytes
 ) -> None:
     """A packet behind it is read once all its filters are done."""
-    filters = b"".join(b"\x00\x04f%03d\x00" % number for number in range(COUNT))
-    subscribe = (
-        b"\x82" + bytes([(len(filters) + 2) % 128 | 128, (len(filters) + 2) // 128]) + b"\x00\x07" + filters
-    )
-    expected = b"\x90" + bytes([(COUNT + 2) % 128 | 128, (COUNT + 2) // 128]) + b"\x00\x07" + bytes(COUNT)
     async with logged_in(tmp_path) as (reader, writer):
         monkeypatch.setattr(shares, "SLICE", 0.0)
         turns, met = Turns(), list[int]()
-        of_one = MqttReading.subscribe
+        of_one = getattr(MqttReading, method)
 
-        def counted(reading: MqttReading, spelled: str, options: int, identifier: int) -> int:
+        def counted(reading: MqttReading, *filter: Any) -> int:
             met.append(turns.had)
-            return of_one(reading, spelled, options, identifier)
+            return int(of_one(reading, *filter))
 
-        monkeypatch.setattr(MqttReading, "subscribe", counted)
+        monkeypatch.setattr(MqttReading, method, counted)
         try:
-            writer.write(subscribe + publish(9))
-            answered = await asyncio.wait_for(reader.readexactly(len(expected) + 4), 60)
+            writer.write(asked + publish(9))
+            answered = await asyncio.wait_for(reader.readexactly(len(answer) + 4), 60)
         finally:
             turns.end()
     puback = b"\x40\x02\x00\x09"
-    assert answered in (expected + puback, puback + expected)
+    assert answered in (answer + puback, puback + answer)
     assert len(met) == COUNT
     assert all(later - earlier >= shares.TURNS for earlier, later in pairwise(met))

@@ -22,6 +22,7 @@ from broker.mqtt.packets import (
     WrongLevel,
 )
 from broker.mqtt.properties import Name
+from broker.mqtt.reasons import Reason
 
 CONNECT = b"\x10\x10\x00\x04MQTT\x04\x02\x00\x3c\x00\x04till"
 
@@ -239,3 +240,17 @@ def test_properties_are_bounded_in_bytes() -> None:
 def test_properties_that_are_written_read_back(said: dict[Name, object]) -> None:
     data = packets.publish(b"t", b"x", 0, 0, retain=False, again=False, said=properties.written(said))
     assert read_5(data) == [Publish("t", b"x", 0, False, False, 0, properties=said)]
+
+
+@pytest.mark.parametrize(("first", "each"), [(0x82, b"\x00\x01a\x00"), (0xA2, b"\x00\x01a")])
+def test_a_packet_has_so_many_filters_and_no_more(first: int, each: bytes) -> None:
+    def packet(count: int) -> bytes:
+        body = b"\x00\x01" + count * each
+        return bytes([first]) + variable(len(body)) + body
+
+    (read_whole,) = read(packet(packets.MOST_FILTERS))
+    assert isinstance(read_whole, Subscribe | Unsubscribe)
+    assert len(read_whole.filters) == packets.MOST_FILTERS
+    with pytest.raises(PacketError, match="more than 4096 filters") as caught:
+        read(packet(packets.MOST_FILTERS + 1))
+    assert caught.value.reason == Reason.PACKET_TOO_LARGE

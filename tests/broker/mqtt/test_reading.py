@@ -7,7 +7,8 @@ import pytest
 
 from broker.core.clients.kept_sessions import NEVER
 from broker.mqtt.packets import Publish, Subscribe
-from broker.mqtt.reading import Subscribing, _runs
+from broker.mqtt.reading import _runs
+from broker.mqtt.subscribing import Subscribing
 
 
 def subscribe(client: Any, *filters: tuple[str, int]) -> list[int]:
