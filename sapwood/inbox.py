@@ -25,9 +25,8 @@ from sapwood.protocol.bundles import (
 )
 from sapwood.protocol.destinations import Destination
 from sapwood.protocol.errors import FrameError
-from sapwood.protocol.session_frames import Deliver
+from sapwood.protocol.session_frames import MAX_RANGES_IN_FRAME, Deliver
 
-MAX_RANGES_IN_FRAME: Final = 4096
 LARGEST: Final = 256 * 1024 * 1024  # of a bundle, unpacked, whatever the node says
 _REMEMBERED_BUNDLES: Final = 4096
 _split = msgspec.msgpack.Decoder(list[msgspec.Raw])

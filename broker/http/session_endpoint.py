@@ -17,6 +17,7 @@ from aiohttp import web
 
 from bridges.carriers.base import BUFFER_BYTES, Carrier, CarrierBroken, CarrierError, CarrierFlooded
 from broker.core.errors import TOO_MANY, SwitchError
+from broker.core.sessions.parts import in_parts
 from broker.core.sessions.sessions import Connection
 from broker.entrance.entrance import Caller
 from broker.http.guard import address, from_a_web_page, is_here
@@ -186,10 +187,11 @@ class StreamingSession:
         waits = False
         for frame in arrived:
             waits = waits or type(frame) is not Acknowledge
-            self._node.switch.receive(self._connection, [frame])
-            if share.is_over:
-                waits = True
-                await share.give_way()
+            for part in in_parts(self._connection.session, frame):
+                self._node.switch.receive(self._connection, [part])
+                if share.is_over:
+                    waits = True
+                    await share.give_way()
         return waits
 
     async def _packets(self) -> list[bytes]:

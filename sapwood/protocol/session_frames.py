@@ -9,7 +9,7 @@ Law: as for links: fields are only added at the end with a default; tags from 64
 """
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 
@@ -18,6 +18,9 @@ from sapwood.protocol.errors import FrameError
 
 VERSION: Final = 1
 MAX_PACKET: Final = 16 * 1024 * 1024
+MAX_FRAMES: Final = 0xFFFF
+"""Frames of one packet."""
+MAX_RANGES_IN_FRAME: Final = 4096
 
 
 class SessionFrame(msgspec.Struct, array_like=True, frozen=True, tag_field="t"):
@@ -95,7 +98,7 @@ class Send(SessionFrame, frozen=True, tag=5):
 class Acknowledge(SessionFrame, frozen=True, tag=6):
     """Transfer ids that are dealt with: [first, last] ranges."""
 
-    ranges: list[tuple[int, int]]
+    ranges: Annotated[list[tuple[int, int]], msgspec.Meta(max_length=MAX_RANGES_IN_FRAME)]
 
 
 class SessionPing(SessionFrame, frozen=True, tag=7):
@@ -243,7 +246,9 @@ ClientFrame = (
 NodeFrame = Welcome | Done | Failed | Confirm | Reject | Deliver | SessionPong | ReadingEnded | Matched
 
 _encoder = msgspec.msgpack.Encoder()
-_client_decoder = msgspec.msgpack.Decoder(list[ClientFrame])
+_client_decoder: msgspec.msgpack.Decoder[list[ClientFrame]] = msgspec.msgpack.Decoder(
+    Annotated[list[ClientFrame], msgspec.Meta(max_length=MAX_FRAMES)]
+)
 _node_decoder = msgspec.msgpack.Decoder(list[NodeFrame])
 # msgspec lets UnicodeDecodeError (a ValueError) and RecursionError through.
 _UNREADABLE = (msgspec.DecodeError, ValueError, RecursionError)

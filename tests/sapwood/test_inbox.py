@@ -6,10 +6,10 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sapwood.inbox import LARGEST, MAX_RANGES_IN_FRAME, Acks, Memory, ranges_of, unpack_delivery
+from sapwood.inbox import LARGEST, Acks, Memory, ranges_of, unpack_delivery
 from sapwood.protocol.bundles import Flag
 from sapwood.protocol.destinations import Destination, Kind
-from sapwood.protocol.session_frames import Deliver
+from sapwood.protocol.session_frames import MAX_RANGES_IN_FRAME, Deliver
 
 
 @given(st.lists(st.integers(0, 60)))

@@ -3,6 +3,7 @@
 | module | what to find there |
 |---|---|
 | `sessions` | sessions, connections and consumers; what they have not acknowledged |
+| `parts` | frames that are about very many messages, cut into parts |
 | `mail` | messages that a session fetches, and its transfers that wait |
 | `producer_streams` | numbered sends, and which of them were rejected |
 | `rights` | what an application may do |

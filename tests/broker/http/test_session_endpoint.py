@@ -1,7 +1,8 @@
 """Streaming sessions on the port: packets in, packets out, and their bounds."""
 
 import asyncio
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import aiohttp
 import pytest
@@ -9,6 +10,8 @@ import pytest
 from bridges.carriers import memory
 from bridges.carriers.base import CarrierEnded
 from broker import shares
+from broker.core.sessions.parts import AT_ONCE
+from broker.core.sessions.sessions import ConsumerDelivery, Unacked
 from broker.entrance.entrance import Caller
 from broker.http.session_endpoint import StreamingSession
 from broker.http.settings import HttpSettings
@@ -16,6 +19,7 @@ from broker.unread import UnreadBytes
 from sapwood import connect
 from sapwood.protocol.destinations import queue
 from sapwood.protocol.session_frames import (
+    Acknowledge,
     Confirm,
     Done,
     Failed,
@@ -277,3 +281,27 @@ async def test_pages_and_plain_requests_get_no_session(port: Any) -> None:
         with pytest.raises(aiohttp.WSServerHandshakeError) as caught:
             await session.ws_connect(f"{port.http}/session", origin="http://evil.example")
     assert caught.value.status == 403
+
+
+async def test_others_have_turns_in_the_middle_of_an_acknowledgement(
+    node: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is of all that the session has, each in a bundle of its own."""
+    monkeypatch.setattr(shares, "SLICE", 0.0)
+    line = Line(node)
+    line.say(LOGIN)
+    await line.hear()
+    (connection,) = node.switch.tokens
+    unacked = Unacked()
+    for number in range(1, 4 * AT_ONCE + 1):
+        unacked.put(ConsumerDelivery(number, number - 1, 1, cast("Any", None), cast("Any", None)))
+    connection.session = cast("Any", SimpleNamespace(unacked=unacked))
+    line.say(Acknowledge([(0, 2**60)]))
+    while len(node.switch.received) < 5:
+        met = len(node.switch.received)
+        await asyncio.sleep(0)
+        assert len(node.switch.received) <= met + 1
+    found = [each for frame in node.switch.received[1:] for each in frame.ranges]
+    assert found == [(at * AT_ONCE + 1, at * AT_ONCE + AT_ONCE) for at in range(4)]
+    connection.session = None
+    line.serving.cancel()
