@@ -9,9 +9,12 @@ import time
 from pathlib import Path
 from random import Random
 
+import msgspec
 import pytest
+from mutate import Progress
 from parsers import PARSERS, Parser
 from trials import Fault, TooSlow, attempt, still_well, watched
+from worlds import World
 
 HERE = Path(__file__).parent
 SEEDS = sorted(path for path in (HERE / "seeds").glob("*/*") if path.is_file())
@@ -68,10 +71,45 @@ def test_the_mutators_find_a_parser_that_does_not_keep_its_promise() -> None:
         attempt(endless, b"")
 
 
-def test_the_program_runs_parsers_within_bounded_memory(tmp_path: Path) -> None:
-    words = [sys.executable, str(HERE / "mutate.py"), "--inputs", "300", "--found", str(tmp_path)]
-    done = subprocess.run([*words, "--parsers", "packet", "bundle", "yaml"], capture_output=True, text=True)
+def mutated(folder: Path, *words: str) -> list[str]:
+    program = [sys.executable, str(HERE / "mutate.py"), "--found", str(folder), *words]
+    done = subprocess.run(program, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert [line.split()[:2] for line in done.stdout.splitlines()] == [
-        [name, "well,"] for name in ("packet", "bundle", "yaml")
+    return sorted(done.stdout.splitlines())
+
+
+def test_the_program_gives_each_parser_its_inputs_within_bounded_memory(tmp_path: Path) -> None:
+    lines = mutated(tmp_path, "--inputs", "300", "--parsers", "packet", "core", "yaml")
+    assert [line.split()[:4] for line in lines] == [
+        [name, "well,", "blind,", "300"] for name in ("core", "packet", "yaml")
     ]
+
+
+def test_a_run_goes_on_with_what_the_last_one_left_and_begins_again_with_other_inputs(tmp_path: Path) -> None:
+    names = ["packet", "yaml"]
+    kept = tmp_path / "progress.json"
+    progress = Progress(kept, 1000, names)
+    progress.add("packet", 1000, 1.0, guided=False, faulty=False)
+    progress.add("yaml", 400, 9.0, guided=True, faulty=False)
+    (line,) = mutated(tmp_path, "--inputs", "1000", "--parsers", *names)
+    assert line.split()[0] == "yaml"
+    assert "600 inputs" in line
+    after = Progress(kept, 1000, names)
+    assert (after.round, after.left("packet"), after.left("yaml")) == (2, 1000, 1000)
+    assert after.of("yaml").runs == 0
+
+
+def test_a_fault_is_kept_with_what_was_said_before_it() -> None:
+    class Brittle(World):
+        def hear(self, packet: bytes) -> None:
+            assert len(self.said) < 3
+
+    world = Brittle()
+    parser = Parser("brittle", world.play, (), (b"",), world=world)
+    attempt(parser, msgspec.msgpack.encode([b"a"]))
+    with pytest.raises(Fault) as caught:
+        attempt(parser, msgspec.msgpack.encode([b"b", b"c"]))
+    assert msgspec.msgpack.decode(caught.value.data) == [b"a", b"b", b"c"]
+    with pytest.raises(Fault):
+        attempt(parser, caught.value.data, alone=True)
+    attempt(parser, msgspec.msgpack.encode([b"a"]), alone=True)
