@@ -42,7 +42,7 @@ _KIND: Final = {True: "guided", False: "blind"}
 
 @dataclass
 class Given:
-    """What one parser has been given so far. `runs`: processes, each with a seed of its own."""
+    """The inputs of one parser so far. `runs`: processes, each with a seed of its own."""
 
     inputs: int = 0
     guided: int = 0
@@ -52,7 +52,7 @@ class Given:
 
 
 class Progress:
-    """What all were given of one round of `inputs` for each; kept in a file. `round`: 1, 2, …"""
+    """The inputs of all parsers in one round of `inputs` for each; kept in a file. `round`: 1, 2, …"""
 
     def __init__(self, file: Path, inputs: int, names: list[str]) -> None:
         self._file = file

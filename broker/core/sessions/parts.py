@@ -1,4 +1,4 @@
-"""What one frame of a client says of very many messages, as frames that take a moment each.
+"""A frame of a client that is about very many messages, as frames that take a moment each.
 
 An acknowledgement may be of all that a session has, and each bundle of it costs some ten microseconds: others
 have their turns between the parts.

@@ -1,4 +1,4 @@
-"""What a client says is bounded in number before it is read: each of a few bytes would be a hundred here."""
+"""The frames of a client are bounded in number before they are read: each of a few bytes is a hundred here."""
 
 import msgspec
 import pytest
