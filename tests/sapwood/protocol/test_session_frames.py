@@ -1,4 +1,4 @@
-"""The frames of a client are bounded in number before they are read: each of a few bytes is a hundred here."""
+"""A client's frames are bounded in number before they are read: each of a few bytes is a hundred here."""
 
 import msgspec
 import pytest
