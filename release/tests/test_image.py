@@ -26,27 +26,28 @@ def folder(tmp_path_factory: pytest.TempPathFactory, package: Path) -> Path:
     folder = tmp_path_factory.mktemp("image")
     empty = buildah("from", "scratch", folder=folder)
     buildah("add", "--quiet", empty, str(base()), "/", folder=folder)
-    buildah("commit", "--quiet", empty, "debian", folder=folder)
+    buildah("commit", "--quiet", empty, "localhost/debian", folder=folder)
     context = folder / "context"
     context.mkdir()
     for source in (HERE / "image" / "Containerfile", package):
         name = "sapwood-node.deb" if source == package else source.name
         (context / name).write_bytes(source.read_bytes())
-    words = ["build", "--format", "docker", "--isolation", "chroot", "--build-arg", "BASE=localhost/debian"]
-    buildah(*words, "--tag", "sapwood-node", str(context), folder=folder)
+    words = ["build", "--pull-never", "--format", "docker", "--isolation", "chroot"]
+    words += ["--build-arg", "BASE=localhost/debian", "--tag", "localhost/sapwood-node"]
+    buildah(*words, str(context), folder=folder)
     return folder
 
 
 @pytest.fixture(scope="module")
 def configuration(folder: Path) -> dict[str, Any]:
-    said = json.loads(buildah("inspect", "--type", "image", "sapwood-node", folder=folder))
+    said = json.loads(buildah("inspect", "--type", "image", "localhost/sapwood-node", folder=folder))
     found: dict[str, Any] = said["Docker"]["config"]
     return found
 
 
 @pytest.fixture
 def container(folder: Path) -> Iterator[str]:
-    name = buildah("from", "--pull-never", "sapwood-node", folder=folder)
+    name = buildah("from", "--pull-never", "localhost/sapwood-node", folder=folder)
     yield name
     buildah("rm", name, folder=folder)
 
