@@ -20,6 +20,7 @@ from typing import Any, Final
 
 import msgspec
 
+from benchmarks.brokered_chain import BrokeredChain
 from benchmarks.jetstream_chain import JetStreamChain
 from benchmarks.processes import BenchmarkFailed, Process, Processes, machine, raise_file_limit
 from benchmarks.sapwood_chain import SapwoodChain
@@ -29,6 +30,8 @@ Chain = SapwoodChain | JetStreamChain
 Row = dict[str, Any]
 DIRECTIONS: Final = {"up": ("leaf", "root"), "down": ("root", "leaf")}
 SYSTEMS: Final = ("sapwood", "jetstream", "jetstream-sync")
+OVER_BROKERS: Final = {"sapwood-mqtt": "mqtt", "sapwood-amqp": "amqp"}
+"""Sapwood with its links over Mosquitto or RabbitMQ: they run only where they are asked for."""
 
 
 def run_once(chain: Chain, processes: Processes, direction: str, task: Task) -> Row:
@@ -76,7 +79,11 @@ def measure(system: str, direction: str, task: Task, options: argparse.Namespace
     try:
         with Processes(directory) as processes:
             chain = _chain(system, processes, directory, options)
-            row = run_once(chain, processes, direction, task)
+            try:
+                row = run_once(chain, processes, direction, task)
+            finally:
+                if isinstance(chain, BrokeredChain):
+                    chain.stop()
         if isinstance(chain, SapwoodChain) and options.profile:
             target = options.profile_directory / f"{direction}-{task.destinations}-{options.profile}.txt"
             shutil.copy(chain.profile_file, target)
@@ -92,6 +99,8 @@ def _head(system: str, direction: str, task: Task) -> Row:
 
 
 def _chain(system: str, processes: Processes, directory: Path, options: argparse.Namespace) -> Chain:
+    if system in OVER_BROKERS:
+        return BrokeredChain(processes, directory, OVER_BROKERS[system])
     if system == "sapwood":
         return SapwoodChain(processes, directory, options.profile)
     return JetStreamChain(processes, directory, always=system == "jetstream-sync")
@@ -163,7 +172,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--burst", type=int, default=1, help="messages in a row for one of many destinations")
     parser.add_argument("--payloads", nargs="*", choices=("json", "random"), default=["json", "random"])
     parser.add_argument("--directions", nargs="*", choices=tuple(DIRECTIONS), default=list(DIRECTIONS))
-    parser.add_argument("--systems", nargs="*", choices=SYSTEMS, default=list(SYSTEMS))
+    parser.add_argument("--systems", nargs="*", choices=(*SYSTEMS, *OVER_BROKERS), default=list(SYSTEMS))
     parser.add_argument("--rate", type=float, default=500.0, help="messages a second for latency; 0 = not")
     parser.add_argument("--seconds", type=float, default=10.0, help="how long at that rate")
     parser.add_argument("--repeat", type=int, default=1, help="how often each; every run has its row")
