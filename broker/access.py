@@ -112,8 +112,8 @@ class Access:
         self.grants.warn(_log)
         if self.operators.is_nobody:
             _log.warning(
-                "! the file names neither a token nor an operator any more: nobody may look at this node or"
-                " administrate it until it names one again, or the node is started anew"
+                "! the file names neither a token nor an operator nor an issuer any more: nobody may look at"
+                " this node or administrate it until it names one again, or the node is started anew"
             )
         if secrets.names_nobody:
             _log.warning(
@@ -136,6 +136,7 @@ class Access:
             folders=read.folders,
             channels=read.channels,
             operators=read.operators,
+            oidc=read.oidc,
             accounts=read.accounts,
             account_passwords=read.account_passwords,
         )

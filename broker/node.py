@@ -262,7 +262,13 @@ class Node:
         report = self.report
         lan = LanAnswers(self.site, self.core) if self.site.listener.discoverable else None
         works = (report.desk, report.diallers, *report.link_brokers, report.registrar, lan)
-        more = (report.access.registry, self._sharing, report.renewal, self.running.sampler)
+        more = (
+            report.access.operators,
+            report.access.registry,
+            self._sharing,
+            report.renewal,
+            self.running.sampler,
+        )
         for work in (*works, *more):
             if work is not None:
                 self.driver.spawn(work.run())

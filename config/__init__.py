@@ -24,6 +24,7 @@
 | `mesh` | the mesh that a node is in: two or three roots that are one, or two or three branches |
 | `mesh_rules` | combinations in a mesh that cannot be |
 | `model` | the one model of a site's file |
+| `oidc` | operators who log in elsewhere: the issuer whose tokens a node takes, and their roles |
 | `operators` | who looks at a node and administrates it, by a token and with a role |
 | `permit_rules` | children and their permits that cannot be |
 | `site_broker_rules` | combinations in the section of the site's broker that cannot be |

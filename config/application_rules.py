@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from config.contradictions import Contradiction, listed_twice
 from config.fields import Path, Spelling
 from config.model import Site
+from config.oidc import is_safe_issuer
 from config.operators import RESERVED
 from config.permit_rules import rules_of_patterns
 
@@ -39,6 +40,7 @@ def has_certificates(site: Site) -> bool:
 def applications(site: Site, spell: Spelling) -> Iterator[Contradiction]:
     yield from listed_twice("accounts", "account", (account.name for account in site.accounts))
     yield from _operators(site)
+    yield from _oidc(site, spell)
     for i, account in enumerate(site.accounts):
         if not (account.password_env or account.password_file or site.account_passwords):
             message = (
@@ -63,6 +65,27 @@ def _operators(site: Site) -> Iterator[Contradiction]:
         if each.name in RESERVED:
             message = f"{each.name!r} means {RESERVED[each.name]} in the trail of changes: name it otherwise"
             yield Contradiction(("operators", i, "name"), message)
+
+
+def _oidc(site: Site, spell: Spelling) -> Iterator[Contradiction]:
+    """All that it takes to let somebody in, or nothing; keys of an issuer come over no open line."""
+    section: Path = ("oidc",)
+    given, issuer = site.oidc, (*section, "issuer")
+    if given.issuer is None:
+        for name in ("audience", "ca", "roles"):
+            if getattr(given, name):
+                message = f"{spell(name)!r} needs {spell('issuer')!r} beside it"
+                yield Contradiction((*section, name), message, (issuer,))
+        return
+    for name in ("audience", "roles"):
+        if not getattr(given, name):
+            message = f"{spell('issuer')!r} needs {spell(name)!r} beside it, or it lets in nobody"
+            yield Contradiction(issuer, message, ((*section, name),))
+    if not is_safe_issuer(given.issuer):
+        message = f"{given.issuer!r}: whoever is on the way could give keys of his own: write https://"
+        yield Contradiction(issuer, message)
+    for each in listed_twice("roles", "the value", (each.name for each in given.roles)):
+        yield Contradiction((*section, *each.path), each.message)
 
 
 def _unguarded(site: Site, spell: Spelling) -> Iterator[Contradiction]:

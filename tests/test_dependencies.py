@@ -12,7 +12,7 @@ from packaging.specifiers import SpecifierSet
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-NODE = ("mqtt", "amqp", "dns", "join")
+NODE = ("mqtt", "amqp", "dns", "join", "oidc")
 LOCKS = {"node.lock": NODE, "test.lock": ("test", "browser", *NODE, "spark", "delta")}
 PINNED = re.compile(r"^([A-Za-z0-9._-]+)==([^\s;\\]+)(?: ; ([^\\]+))? \\$", re.MULTILINE)
 HASH = re.compile(r"^    --hash=sha256:[0-9a-f]{64}(?: \\)?$")

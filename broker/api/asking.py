@@ -24,7 +24,7 @@ _TIMEOUT: Final = 10.0
 _BY: Final = "by"
 _ROLE: Final = "by_role"
 """Beside the parameters of a question to another node: the operator who asks, and its role there."""
-_LONGEST_NAME: Final = 64
+_LONGEST_NAME: Final = 512
 
 
 class _AskerThere(NamedTuple):

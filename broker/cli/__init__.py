@@ -14,6 +14,7 @@ configuration.
 | `channel_door` | channels of a command, through the node that it asks |
 | `check` | `sapwood node check`: everything that would keep a node from running here, found before it runs |
 | `check_credentials` | certificates, keys and secrets of a site, as `sapwood node check` looks at them |
+| `check_issuer` | the issuer of operators' tokens, as `sapwood node check` looks at it |
 | `check_neighbours` | what `sapwood node check` says of the nodes that this one dials: its parent |
 | `completion` | `sapwood completion`: what a shell evaluates, and answers to what it asks then |
 | `configuration` | `sapwood config fleet` and `config schema`: a whole chain's files from one table |

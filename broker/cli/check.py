@@ -17,6 +17,7 @@ from typing import Final
 
 from bridges.site_brokers.base import SiteBrokerError, SiteBrokerRefused
 from broker.cli.check_credentials import check_certificate, check_secrets, check_tls
+from broker.cli.check_issuer import check_issuer
 from broker.cli.check_neighbours import CONNECT_TIMEOUT, check_mesh, check_parent
 from broker.cli.errors import FAILED, WELL, WRONG_USE
 from broker.cli.finding import SiteFinding
@@ -316,6 +317,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     check_permits,
     check_folders,
     check_applications,
+    check_issuer,
     check_certificate,
     check_site_broker,
     check_parent,

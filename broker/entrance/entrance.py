@@ -260,7 +260,7 @@ class Entrance(Policy):
         self.failed[caller.carrier] += 1
         self._complain(caller.host, caller.address, f"an application ({caller.carrier}) was refused: {why}")
 
-    def wrong_token(self, address: str, *, near: bool) -> float:
+    def wrong_token(self, address: str, why: str = "", *, near: bool) -> float:
         """An operator's request came with a token that is not the node's: seconds until it may be told so.
 
         The right token is never made to wait, or whoever guesses behind a proxy could lock the operator out.
@@ -269,7 +269,7 @@ class Entrance(Policy):
         delay = self._tries.delay(host)
         self._tries.failed(host)
         self.failed["api"] += 1
-        self._complain(host, address, "a request came with a wrong token")
+        self._complain(host, address, f"a request came with a wrong token{f': {why}' if why else ''}")
         return LONGEST_WAIT if delay is None else delay
 
     # --- rights

@@ -1,16 +1,19 @@
 """Operators: who looks at a node and administrates it over HTTP, by a token each, and with a role.
 
 Law: the node knows hashes of tokens, no token; and no name or role comes from anywhere but its file.
+Wrinkle: an issuer that the file names proves names and groups; which group has which role says the file.
 Law: a node that asked for tokens once asks for them until it ends. To take the last one out
 of the file of a node that runs closes it, and opens it to nobody on this machine.
 """
 
+import asyncio
 import base64
 import hashlib
+import math
 import secrets
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 from config.operators import ROLES, Operator, Role
 
@@ -19,10 +22,14 @@ _SCHEME: Final = "sha256$"
 
 
 class Asker(NamedTuple):
-    """Whoever asks: of the file, or one of the two that each node knows by itself."""
+    """Whoever asks: of the file, of its issuer, or one of the two that each node knows by itself.
+
+    `until`: when its token ends; seconds since 1970.
+    """
 
     name: str
     role: Role
+    until: float = math.inf
 
     def may(self, role: Role) -> bool:
         """Whether it may do what one of this role may."""
@@ -35,14 +42,36 @@ _HOLDER: Final = Asker("token", "administrator")
 """Whoever has the one token that the file names (`token_file`, `token_env`)."""
 
 
-class Operators:
-    """`token`: the one of the file that may do everything, '' = none. `listed`: the file's `operators`."""
+class TokenRefused(Exception):
+    """Why an issuer's token opens nothing, for its holder and the log."""
 
-    def __init__(self, token: str = "", listed: Iterable[Operator] = ()) -> None:
+
+class IssuerPort(Protocol):
+    """`broker.entrance.issuer.Issuer`. `holder` raises `TokenRefused`."""
+
+    def become(self, other: Any) -> None: ...
+
+    def holder(self, token: str) -> Asker: ...
+
+    async def ready(self, token: str) -> None: ...
+
+    async def run(self, changed: Callable[[], None]) -> None: ...
+
+
+class Operators:
+    """`token`: the one of the file that may do everything, '' = none. `listed`: the file's `operators`.
+
+    `issuer`: whose tokens are taken, too.
+    """
+
+    def __init__(
+        self, token: str = "", listed: Iterable[Operator] = (), issuer: IssuerPort | None = None
+    ) -> None:
         self._known = {each.token_hash: Asker(each.name, each.role) for each in listed}
         if token:
             self._known[hash_of(token)] = _HOLDER
-        self._closed = bool(self._known)
+        self._issuer, self._another = issuer, asyncio.Event()
+        self._closed = not self._is_empty
         self._changed: dict[object, Callable[[], None]] = {}
 
     def __repr__(self) -> str:
@@ -51,9 +80,32 @@ class Operators:
     def become(self, others: "Operators") -> None:
         """Those of the file as it is now: all others may do nothing more, and what they have open ends."""
         self._known = others._known
-        self._closed = self._closed or bool(self._known)
+        if self._issuer is not None and others._issuer is not None:
+            self._issuer.become(others._issuer)
+        else:
+            self._issuer = others._issuer
+            self._another.set()
+        self._closed = self._closed or not self._is_empty
+        self._tell()
+
+    def _tell(self) -> None:
         for call in list(self._changed.values()):
             call()
+
+    async def run(self) -> None:
+        """Keep the issuer's keys, whichever the file names, as long as the node runs."""
+        while True:
+            self._another.clear()
+            tasks: list[asyncio.Future[Any]] = [asyncio.ensure_future(self._another.wait())]
+            if self._issuer is not None:
+                tasks.append(asyncio.ensure_future(self._issuer.run(self._tell)))
+            try:
+                done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+                for task in done:
+                    task.result()
+            finally:
+                for task in tasks:
+                    task.cancel()
 
     @contextmanager
     def when_changed(self, call: Callable[[], None]) -> Iterator[None]:
@@ -73,11 +125,35 @@ class Operators:
     @property
     def is_nobody(self) -> bool:
         """Is a token asked for that nobody has?"""
-        return self._closed and not self._known
+        return self._closed and self._is_empty
+
+    @property
+    def _is_empty(self) -> bool:
+        return not self._known and self._issuer is None
 
     def holder(self, token: str) -> Asker | None:
         """The operator with this token, None = nobody. Hashes are compared, whose beginnings tell nothing."""
-        return self._known.get(hash_of(token)) if token else None
+        found = self._known.get(hash_of(token)) if token else None
+        if found is not None or not token or self._issuer is None:
+            return found
+        try:
+            return self._issuer.holder(token)
+        except TokenRefused:
+            return None
+
+    def why_nobody(self, token: str) -> str:
+        """Why the issuer's word opens nothing to this token, which is none of the file's; '' = no issuer."""
+        try:
+            if self._issuer is not None:
+                self._issuer.holder(token)
+        except TokenRefused as refused:
+            return str(refused)
+        return ""
+
+    async def ready(self, token: str) -> None:
+        """Before a token is looked at: what it takes to know it may have to be fetched."""
+        if self._issuer is not None:
+            await self._issuer.ready(token)
 
 
 def new_token() -> str:

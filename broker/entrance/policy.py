@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from broker.entrance.operators import Operators
+from broker.entrance.operators import IssuerPort, Operators
 from broker.entrance.passwords import Hashed, read
 from config.accounts import Account, Applications
 from config.application_rules import applications, has_certificates
@@ -62,9 +62,26 @@ def policy_of(site: Site) -> EntrancePolicy:
 
 
 def operators_of(site: Site) -> Operators:
-    """Raises `ConfigurationError` if the token cannot be read."""
+    """Raises `ConfigurationError` if the token cannot be read, or a library is missing."""
     found = token(site)
-    return Operators(found.reveal() if found else "", site.operators)
+    return Operators(found.reveal() if found else "", site.operators, issuer_of(site))
+
+
+def issuer_of(site: Site) -> IssuerPort | None:
+    """The one that the file names. Raises `ConfigurationError`.
+
+    Wrinkle: its libraries, an extra, are loaded where it names one.
+    """
+    if site.oidc.issuer is None:
+        return None
+    try:
+        from broker.entrance.issuer import Issuer
+    except ModuleNotFoundError as error:
+        raise ConfigurationError(
+            f"tokens of an issuer ('oidc') need the Python package {error.name!r}:"
+            " pip install 'sapwood-node[oidc]'"
+        ) from None
+    return Issuer(site.oidc)
 
 
 def _known(hashed: str, name: str, written: Account | None) -> Known:

@@ -7,13 +7,15 @@ import asyncio
 from functools import partial
 
 from aiohttp import web
+from aiohttp.typedefs import Handler, Middleware
 
+from broker.entrance.operators import Operators
 from broker.http.api import Api
 from broker.http.channel_endpoint import ChannelEndpoint
 from broker.http.dashboard import Dashboard
 from broker.http.diagnostics import Diagnostics
 from broker.http.documentation import add_link, documentation
-from broker.http.guard import address, over_loopback
+from broker.http.guard import address, bearer, over_loopback
 from broker.http.link_endpoint import LinkEndpoint
 from broker.http.live import LiveEndpoint, node_parts
 from broker.http.metrics import MetricsEndpoint
@@ -32,7 +34,20 @@ from broker.http.verbs import Verbs
 async def _slow_guessers(node: NodePort, request: web.Request, response: web.StreamResponse) -> None:
     """Whoever tries token after token waits for its answers."""
     if isinstance(response, WrongToken):
-        await asyncio.sleep(node.entrance.wrong_token(address(request), near=over_loopback(request)))
+        await asyncio.sleep(
+            node.entrance.wrong_token(address(request), response.why, near=over_loopback(request))
+        )
+
+
+def _knows_tokens(operators: Operators) -> Middleware:
+    """Keys of an issuer may have to be fetched before its token is looked at, which waits for nobody."""
+
+    @web.middleware
+    async def know(request: web.Request, handler: Handler) -> web.StreamResponse:
+        await operators.ready(bearer(request))
+        return await handler(request)
+
+    return know
 
 
 def build_app(
@@ -40,7 +55,8 @@ def build_app(
 ) -> web.Application:
     """The application of `node`: links, sessions, verbs, status, documentation."""
     settings = settings or HttpSettings()
-    app = web.Application(client_max_size=settings.max_message + 1, middlewares=[tell_of_memory])
+    middlewares = [tell_of_memory, _knows_tokens(settings.operators)]
+    app = web.Application(client_max_size=settings.max_message + 1, middlewares=middlewares)
     app.on_response_prepare.append(add_link)
     app.on_response_prepare.append(partial(_slow_guessers, node))
     status = StatusEndpoint(node)

@@ -18,7 +18,7 @@ from broker.http.settings import HttpSettings
 
 _WHERE: Final = {"documentation": "/docs", "dashboard": "/dashboard", "status": "/api/status"}
 _PARTS: Final = (
-    "aiohttp", "cryptography", "msgspec", "paho-mqtt", "pika", "uvloop", "websockets", "zstandard",
+    "aiohttp", "cryptography", "msgspec", "paho-mqtt", "pika", "pyjwt", "uvloop", "websockets", "zstandard",
 )  # fmt: skip
 
 

@@ -43,7 +43,7 @@ __all__ = [
 
 _HOW: Final = (
     "needs the header 'Authorization: Bearer TOKEN' with the token of this node's configuration (http,"
-    " token_file or token_env), or of one of its operators"
+    " token_file or token_env), of one of its operators, or of the issuer that it names"
 )
 _HTTP_1_1: Final = (1, 1)
 _HOST: Final = re.compile(r"(?:\[([0-9a-f:.%]+)\]|([^:\[\]]*))(?::[0-9]*)?")
@@ -132,9 +132,11 @@ def why_not(
     if page_of(request) is PageOrigin.FOREIGN:
         return "FOREIGN_PAGE", "this is not for pages of other sites"
     if operators.ask_all:
-        found = operators.holder(bearer(request))
+        token = bearer(request)
+        found = operators.holder(token)
         if found is None:
-            return "TOKEN_NEEDED", _HOW
+            why = operators.why_nobody(token) if token else ""
+            return "TOKEN_NEEDED", f"{why}; it {_HOW}" if why else _HOW
         text = f"this is for the role {role} or a higher one: {found.name!r} is {found.role}"
         return None if found.may(role) else ("ROLE_NEEDED", text)
     if not over_loopback(request) or request.version < _HTTP_1_1:  # as proxies speak that say nothing

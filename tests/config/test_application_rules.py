@@ -7,6 +7,7 @@ import pytest
 from config.application_rules import applications
 from config.fields import YAML
 from config.model import Site
+from config.oidc import Oidc, OidcRole
 from config.operators import Operator
 
 ANNA = Operator(name="anna", token_hash="sha256$" + "a" * 43)
@@ -39,3 +40,26 @@ def test_no_operator_has_a_name_that_the_trail_has_for_somebody_else(name: str) 
     ((path, message),) = found(replace(ANNA, name=name))
     assert path == ("operators", 0, "name")
     assert "in the trail of changes" in message
+
+
+ISSUER = Oidc(issuer="https://x.example/r", audience="a", roles=(OidcRole(name="staff"),))
+
+
+@pytest.mark.parametrize(
+    ("oidc", "path", "text"),
+    [
+        (replace(ISSUER, issuer=None, roles=()), ("oidc", "audience"), "needs 'issuer' beside it"),
+        (replace(ISSUER, audience=None), ("oidc", "issuer"), "needs 'audience' beside it"),
+        (replace(ISSUER, roles=()), ("oidc", "issuer"), "lets in nobody"),
+        (replace(ISSUER, issuer="http://x.example"), ("oidc", "issuer"), "write https://"),
+        (replace(ISSUER, roles=ISSUER.roles * 2), ("oidc", "roles", 1, "name"), "is listed twice"),
+    ],
+)
+def test_an_issuer_that_cannot_be_is_refused(oidc: Oidc, path: object, text: str) -> None:
+    ((found, message),) = [(each.path, each.message) for each in applications(Site(oidc=oidc), YAML)]
+    assert (found, text in message) == (path, True), message
+
+
+@pytest.mark.parametrize("issuer", ["https://x.example", "http://localhost:8080/r", "http://[::1]:1"])
+def test_an_issuer_is_reached_over_tls_or_on_this_machine(issuer: str) -> None:
+    assert not list(applications(Site(oidc=replace(ISSUER, issuer=issuer)), YAML))

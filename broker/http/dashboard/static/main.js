@@ -239,7 +239,7 @@ function askForToken(error) {
   };
   const dialog = h("dialog", { id: "token", "aria-label": "Token of this node", on: { cancel: (event) => event.preventDefault() } },
     h("h2", {}, "This node wants its token"),
-    h("p", {}, "It is what the node's file names under http (token_file or token_env). It is kept in this tab only, until you close it."),
+    h("p", {}, "It is what the node's file names under http (token_file or token_env), or one of an operator or of the issuer that it names. It is kept in this tab only, until you close it."),
     h("form", { on: { submit: given } },
       token.get() && h("p", { class: "problem" }, "The token that was given is not the right one."),
       error.message && !token.get() && h("p", {}, error.message),
