@@ -94,7 +94,7 @@ def _key(published: msgspec.Raw) -> Key | None:
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """What a token says of the key that signed it."""
+    """The words of a token on the key that signed it."""
 
     algorithm: str
     kid: str
