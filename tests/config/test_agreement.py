@@ -47,8 +47,9 @@ def values_of(kind: Kind[Any]) -> st.SearchStrategy[Any]:
             return st.sampled_from(words)
         case Whole(minimum=low, maximum=high) | Size(minimum=low, maximum=high):
             return st.integers(low, high) | st.integers(low, min(high, low + 5000))
-        case Duration(minimum=low):
-            return st.integers(round(low * 1000), 10**10).map(lambda milliseconds: milliseconds / 1000)
+        case Duration(minimum=low, maximum=high):
+            most = round(min(high * 1000, 10**10))
+            return st.integers(round(low * 1000), most).map(lambda milliseconds: milliseconds / 1000)
         case Share():
             return st.integers(0, 1000).map(lambda thousandths: thousandths / 1000)
         case Text(pattern=pattern):
