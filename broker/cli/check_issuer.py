@@ -28,4 +28,4 @@ def check_issuer(site: Site) -> Iterator[SiteFinding]:
         yield SiteFinding("issuer", "warning", str(error))
         return
     roles = ", ".join(f"{each.name} ({each.role})" for each in site.oidc.roles)
-    yield SiteFinding("issuer", "ok", f"{site.oidc.issuer}: {len(keys)} keys; roles of {roles}")
+    yield SiteFinding("issuer", "ok", f"{site.oidc.issuer}: keys: {len(keys)}; roles of {roles}")
