@@ -27,6 +27,7 @@
 | `link_secrets` | which secret a link is proven with, and who may connect at all |
 | `location` | how a node finds its parent by DNS, and lets its children find itself |
 | `log_throttle` | what is said in the log of children that are turned away: who tries again and again |
+| `loops` | the event loop that whole programs run on |
 | `logs` | the node's log on standard error: text for people, JSON for programs |
 | `memory` | the node's memory: what was freed goes back to the system |
 | `metrics` | what a node tells Prometheus: its figures as families of samples, and their text |

@@ -7,6 +7,7 @@ link, and a peer that leaves more than `MOST_UNREAD` bytes of them unread is lin
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 from typing import Any, Final
 
 from bridges.carriers.base import Carrier, CarrierError, CarrierFlooded
@@ -210,8 +211,8 @@ class LinkDriver:
     def _pull_streams(self, wire: DrivenLink) -> None:
         """Behind all else, as long as nothing waits that the carrier was given; others have turns between.
 
-        A line that takes a packet at once gets wider ones, which cost less; one that does not, small ones,
-        and smaller ones while it does not take these.
+        A line that takes a packet at once gets wider ones, which cost less; one that takes long over it,
+        small ones, and smaller ones while it takes long over these.
         """
         carrier, streams = wire.carrier, wire.link.streams
         left = _AT_ONCE
@@ -219,10 +220,11 @@ class LinkDriver:
             packets = wire.link.streams_to_send(wire.piece)
             left -= sum(map(len, packets))
             carrier.send(packets)
-            wire.piece = min(2 * wire.piece, WIDE) if carrier.is_idle else _narrower(wire.piece)
+            if carrier.is_idle:
+                wire.piece = min(2 * wire.piece, WIDE)
             self._host.core.channels.pulled(wire.link)
         if streams.is_ready:
-            self._pull_later(wire, carrier.until_idle)
+            self._pull_later(wire, partial(_until_idle, wire))
 
     def _pull_later(self, wire: DrivenLink, waiting: Callable[[], Awaitable[None]]) -> None:
         """Go on when the carrier can."""
@@ -239,5 +241,6 @@ class LinkDriver:
             wire.draining = self._host.spawn(wait())
 
 
-def _narrower(piece: int) -> int:
-    return max(min(piece // 2, PIECE), _NARROW)
+async def _until_idle(wire: DrivenLink) -> None:
+    if not await wire.carrier.until_idle():
+        wire.piece = max(min(wire.piece // 2, PIECE), _NARROW)

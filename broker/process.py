@@ -11,6 +11,7 @@ from typing import Final
 
 from broker import memory, threads
 from broker.core.errors import SwitchError
+from broker.loops import quick_loop
 from broker.naming import named, renamed
 from broker.node import Node
 from broker.watchdog import Watchdog
@@ -73,11 +74,7 @@ def run_node(site: Site, read: Callable[[], Site] | None = None) -> int:
     memory.set_up()
     sys.setswitchinterval(_SWITCH)
     try:
-        import uvloop
-    except ImportError:
-        return asyncio.run(_run(site, read))
-    try:
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        with asyncio.Runner(loop_factory=quick_loop()) as runner:
             return runner.run(_run(site, read))
     except MemoryError:
         _log.error("! the node stops: %s", memory.OUT_OF_MEMORY)

@@ -30,7 +30,8 @@ from treeconnector.identity import Shown
 
 BUFFER_BYTES: Final = 1024 * 1024
 CLOSE_TIMEOUT: Final = 3.0
-LOOK_AGAIN: Final = 0.002
+_LOOKS: Final = (0.0, 0.001, 0.002)
+"""Seconds after which a line that is not idle is looked at again; the last one from then on."""
 
 
 class CarrierError(SapwoodError):
@@ -101,11 +102,14 @@ class Carrier(ABC):
     def is_idle(self) -> bool:
         """Has all that was sent left this process? Then what is sent next waits for nothing of ours."""
 
-    async def until_idle(self) -> None:
-        """Wait until `is_idle`. Raises `CarrierError` if the carrier ends meanwhile."""
+    async def until_idle(self) -> bool:
+        """Wait until `is_idle`. Returns whether that was soon. Raises `CarrierError` if the carrier ends."""
+        looks = 0
         while not self.is_idle:
             await self.drain()
-            await asyncio.sleep(LOOK_AGAIN)
+            await asyncio.sleep(_LOOKS[min(looks, len(_LOOKS) - 1)])
+            looks += 1
+        return looks < len(_LOOKS)
 
     @abstractmethod
     async def drain(self) -> None:

@@ -9,6 +9,7 @@ from broker.cli.channel_door import ChannelDoor
 from broker.cli.errors import WRONG_USE, CommandError
 from broker.cli.node_api import NodeApi
 from broker.cli.output import note, print_json
+from broker.loops import quick_loop
 from sapwood.channels.pipes import PipeBroken, TcpPipe, join
 
 HOST: Final = "127.0.0.1"
@@ -23,8 +24,8 @@ def forward(api: NodeApi, port: int, target: str, *, as_json: bool) -> None:
     if not colon:
         raise CommandError(f"{target[:80]!r}: expected NODE:NAME, such as york:till-web", WRONG_USE)
     door = ChannelDoor(api, node, name)
-    with contextlib.suppress(KeyboardInterrupt):
-        asyncio.run(_Forward(door, as_json=as_json).run(port))
+    with contextlib.suppress(KeyboardInterrupt), asyncio.Runner(loop_factory=quick_loop()) as runner:
+        runner.run(_Forward(door, as_json=as_json).run(port))
 
 
 class _Forward:
