@@ -5,6 +5,7 @@
 | `access` | access to a node for children, applications and accounts, and their rights, as its file says |
 | `advisory_files` | the files of an advisory log: appended to, begun anew by size, compressed aside |
 | `advisory_log` | the advisory log: what consumers came and went, which advisories that cost |
+| `alarms` | alarms on the node's figures: raised, ended, shown, and told to a webhook |
 | `api` | an operator's view of one node, and hand on it, by noun: the types of the answers, what is done |
 | `cells` | a node's own cells: what nodes ask each other through the tree, and what they answer |
 | `chronicle` | what this node tells the advisory log and its journal, in the words of its core |

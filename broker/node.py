@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from broker.access import Access
+from broker.alarms.watch import AlarmWatch
+from broker.alarms.webhook import receiver_of
 from broker.api.asking import serve
 from broker.api.context import RunningNode
 from broker.api.following import Followers
@@ -59,6 +61,7 @@ from broker.store import Store
 from broker.store.files import RECOVERED
 from broker.store.loaded import Loaded
 from broker.trail import ChangeTrail
+from config.alarms import rules_of
 from config.model import Listener, Site
 from config.write import to_yaml
 from sapwood.protocol.destinations import Destination, Kind
@@ -205,10 +208,7 @@ class Node:
             door=None,
             started_at=self._started_at,
         )
-        sampler = None
-        if site.history.enabled:
-            sampler = Sampler(self.report, site.data_directory, site.history.every)
-            self.report.warners.append(sampler.warnings)
+        sampler = self._watch_figures() if site.history.enabled else None
         self.running = RunningNode(
             driver=driver,
             cells=cells,
@@ -222,9 +222,21 @@ class Node:
             recent=chronicle.recent,
             trail=ChangeTrail(site.data_directory / "trail"),
             sampler=sampler,
+            alarms=self.report.alarms,
             status=self.status,
         )
         serve(self.running, OPERATIONS)
+
+    def _watch_figures(self) -> Sampler:
+        """Samples for charts, and the alarms that look at them."""
+        site, report = self.site, self.report
+        alarms, folder = site.alarms, site.data_directory
+        sampler = Sampler(report, folder, site.history.every)
+        receiver = receiver_of(site)
+        report.alarms = AlarmWatch(self.core, rules_of(alarms), folder, receiver, alarms.webhook.least)
+        sampler.watchers.append(report.alarms.look)
+        report.warners += [sampler.warnings, report.alarms.warnings]
+        return sampler
 
     async def _listen(self) -> None:
         """Open the port, and that of MQTT clients. Raises `SapwoodError`."""
@@ -268,6 +280,7 @@ class Node:
             self._sharing,
             report.renewal,
             self.running.sampler,
+            report.alarms,
         )
         for work in (*works, *more):
             if work is not None:
@@ -302,6 +315,8 @@ class Node:
         self.running.trail.close()
         if self.running.sampler is not None:
             self.running.sampler.close()
+        if report.alarms is not None:
+            await report.alarms.close()
         self.running.access.forwards.close()
         driver.store.close()
         driver.stopped.set()

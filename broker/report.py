@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from broker.access import Access
+from broker.alarms.watch import AlarmWatch
 from broker.chronicle import Chronicle
 from broker.core.node import NodeCore
 from broker.core_driver import CoreDriver
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
 class NodeReport:
     """Of one node. `started_at`: seconds since 1970. `port`: where it listens. None: it is not there.
 
-    `warners`: parts that read this report and have something to say themselves.
+    `alarms` None: it takes no samples. `warners`: parts that read this report and have something to say
+    themselves.
     """
 
     driver: CoreDriver
@@ -38,6 +40,7 @@ class NodeReport:
     door: "Door | None"
     started_at: float
     port: int = 0
+    alarms: AlarmWatch | None = None
     warners: list[Callable[[], list[str]]] = field(default_factory=list)
 
     @property

@@ -3,6 +3,8 @@
 | module | |
 |---|---|
 | `accounts` | the accounts of a node's applications: names, where their hashed passwords are |
+| `alarm_rules` | alarms that cannot be |
+| `alarms` | the sections of a site's file that say when an alarm is raised, and who is told |
 | `application_rules` | applications and their accounts that cannot be |
 | `behaviour` | the sections of a site's file that most sites leave alone: how a node behaves |
 | `build` | from a document to the model: every key and value is checked, and every mistake is kept |

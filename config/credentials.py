@@ -123,6 +123,16 @@ def session_secret(site: Site) -> Secret | None:
     return resolve_secret(http.session_secret_env, http.session_secret_file, what="secret of sessions")
 
 
+def webhook_secrets(site: Site) -> tuple[Secret | None, Secret | None, Secret | None]:
+    """Of the alarms' webhook: its address where that is a secret, its token, and the key to sign with."""
+    webhook = site.alarms.webhook
+    return (
+        resolve_secret(webhook.uri_env, webhook.uri_file, what="address of the webhook"),
+        resolve_secret(webhook.token_env, webhook.token_file, what="token of the webhook"),
+        resolve_secret(webhook.key_env, webhook.key_file, what="key of the webhook"),
+    )
+
+
 def children_secrets(site: Site) -> dict[str, Secret]:
     """The secrets of all children that have one: those of the table, and over them those of `children`."""
     found = read_table(site.children_secrets) if site.children_secrets else {}

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from config.accounts import APPLICATIONS, Account, Applications
+from config.alarms import Alarms
 from config.behaviour import (
     Advisories,
     AdvisoryLog,
@@ -379,6 +380,7 @@ class Site:
     http: Http = part("who may use the HTTP interface", default=Http())
     metrics: Metrics = part("what Prometheus is told", default=Metrics())
     history: History = part("how the node's figures went", default=History())
+    alarms: Alarms = part("alarms on these figures", default=Alarms())
     log: Log = part("what the node writes on standard error", default=Log())
     debug: Debug = part("trouble on purpose, for tests of services", default=Debug())
 

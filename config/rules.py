@@ -6,6 +6,7 @@ Law: a rule names the setting to change and all settings that it looked at; it s
 from collections.abc import Collection, Iterator
 from typing import Any, assert_never
 
+from config.alarm_rules import alarms
 from config.application_rules import applications
 from config.channel_rules import folders, forwards
 from config.contradictions import Contradiction, needless_path, needless_tls
@@ -56,6 +57,7 @@ def contradictions(site: Site, spelling: Spelling) -> list[Contradiction]:
         _times,
         _sizes,
         _destinations,
+        alarms,
     )
     return [found for rule in rules for found in rule(site, spelling)]
 
@@ -136,6 +138,8 @@ def _pairs(site: Site) -> Iterator[tuple[Path, Any, str]]:
     yield ("http",), site.http, "session_secret"
     yield ("registration",), site.registration, "key"
     yield ("mesh",), site.mesh, "secret"
+    yield ("alarms", "webhook"), site.alarms.webhook, "token"
+    yield ("alarms", "webhook"), site.alarms.webhook, "key"
     for i, connector in enumerate(site.tree_connectors):
         yield ("tree_connectors", i), connector, "secret"
         yield ("tree_connectors", i), connector, "password"

@@ -9,6 +9,7 @@ in bytes.
 |---|---|
 | `status`, `node` | how the node is; it leaves, forgets a child, looks its parent up |
 | `history` | how its figures went over hours and days |
+| `alarms` | alarms on these figures, and a test of the webhook |
 | `queues`, `messages`, `moves`, `dead_letters` | what waits, message by message; dead letters |
 | `sessions` | clients and what they want |
 | `below` | the nodes below, and which of them are down |

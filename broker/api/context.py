@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from broker.access import Access
+from broker.alarms.watch import AlarmWatch
 from broker.api.following import Followers
 from broker.cells.cells import NodeCells
 from broker.cells.deliveries import Deliveries
@@ -23,7 +24,7 @@ from broker.trail import ChangeTrail
 class RunningNode:
     """Of one node. Whoever changes the core wakes the node. `desk` None: the site has no broker beside it.
 
-    `sampler` None: it takes no samples. `status`: all that it says of itself.
+    `sampler`, `alarms` None: it takes no samples. `status`: all that it says of itself.
     """
 
     driver: CoreDriver
@@ -38,6 +39,7 @@ class RunningNode:
     recent: RecentAdvisories
     trail: ChangeTrail
     sampler: Sampler | None
+    alarms: AlarmWatch | None
     status: Callable[[], Awaitable[dict[str, Any]]]
 
     @property

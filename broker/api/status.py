@@ -12,6 +12,7 @@ from typing import Any, Final, Literal, cast
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from broker.api.alarms import AlarmAnswer, raised
 from broker.api.below import BelowCount, below_count
 from broker.api.context import RunningNode
 from broker.api.operation import Answer, Operation, operation
@@ -141,6 +142,7 @@ class Status(Answer):
     """Everything the node says of itself. `running_s`: over all its starts. Lists are cut at 500; what is
     cut is counted in `…_more`. Children whose links are in trouble come first. `sessions`: how many.
     `routes`: counts by 'kind/gateway'. `disconnected`: it is a satellite that is linked with no core.
+    `alarms`: those that are raised, the worst first.
     """
 
     name: str
@@ -183,6 +185,7 @@ class Status(Answer):
     applications: Any
     intake: Any
     dead: DeadSummary
+    alarms: list[AlarmAnswer]
     below: BelowCount
     spool: dict[str, int]
     store: StoreSummary
@@ -249,6 +252,7 @@ async def status(node: NodeReport) -> Status:
         dead=DeadSummary(
             messages=core.custody.dead.messages, bytes=core.custody.dead.size, reasons=_reasons(core)
         ),
+        alarms=raised(node.alarms),
         below=below_count(core),
         spool={str(spool): size for spool, size in core.custody.spools.items()},
         store=StoreSummary(

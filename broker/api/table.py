@@ -11,6 +11,7 @@ import msgspec.inspect
 from broker.api import (
     addresses,
     advisories,
+    alarms,
     below,
     cells,
     channels,
@@ -50,6 +51,7 @@ NOUNS: Final = (
         status,
         node,
         history,
+        alarms,
         live,
         queues,
         messages,

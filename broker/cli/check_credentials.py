@@ -54,6 +54,8 @@ def _tls(subject: str, make: Callable[[], object]) -> SiteFinding:
 
 def check_secrets(site: Site) -> Iterator[SiteFinding]:
     """Every secret that the file names: there, and for the node's eyes only."""
+    from broker.alarms.webhook import receiver_of
+
     readers: list[tuple[str, Callable[[Site], object]]] = [
         ("secret for the parent", connector_secret),
         ("secret of the mesh", mesh_secret),
@@ -65,6 +67,7 @@ def check_secrets(site: Site) -> Iterator[SiteFinding]:
         ("session secret", session_secret),
         ("passwords of accounts", account_passwords),
         ("secrets of children", children_secrets),
+        ("webhook of alarms", receiver_of),
     ]
     for subject, read in readers:
         try:
@@ -89,6 +92,8 @@ def _secret_files(site: Site) -> Iterator[Path]:
     named += [site.account_passwords, *(account.password_file for account in site.accounts)]
     named += [site.listener.tls.key, site.site_broker.tls.key, *(one.tls.key for one in site.tree_connectors)]
     named += [broker.tls.key for broker in site.listener.link_brokers]
+    webhook = site.alarms.webhook
+    named += [webhook.uri_file, webhook.token_file, webhook.key_file]
     authority = site.enrolment.authority
     named += [authority / "authority.key"] if authority else []
     yield from sorted({path for path in named if path})

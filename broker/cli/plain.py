@@ -27,6 +27,7 @@ _KINDS: Final[dict[str, Any]] = {
     "strings": list[str],
 }
 _GROUPS: Final = {
+    "alarm": "Alarms: test the webhook.",
     "dead": "Dead letters: list, route again, throw away.",
     "permits": "What children may consume and send.",
     "queue": "A queue and its messages: create, look, move, throw away, delete.",

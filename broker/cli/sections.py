@@ -11,6 +11,8 @@ SECTIONS: Final = {
         "status",
         "top",
         "chart",
+        "alarms",
+        "alarm",
         "queues",
         "consumers",
         "sessions",

@@ -44,7 +44,16 @@ def summary(found: Fields) -> list[str]:
     warnings = [f"! {warning}" for warning in found.get("warnings", [])]
     lines += _site_broker(found.get("site_broker", {}))
     lines += [_link_broker(broker) for broker in found.get("link_brokers", [])]
-    return [*lines, *([f"dead letters: {reasons}"] if reasons else []), *warnings]
+    alarms = [_alarm(each) for each in found.get("alarms", [])]
+    return [*lines, *([f"dead letters: {reasons}"] if reasons else []), *alarms, *warnings]
+
+
+def _alarm(alarm: Fields) -> str:
+    value = "" if alarm.get("value") is None else f", now {alarm['value']:g}"
+    return (
+        f"! alarm {alarm.get('name')} ({alarm.get('severity')}) since {alarm.get('since')}:"
+        f" {alarm.get('condition')}{value}"
+    )
 
 
 def readiness(found: Fields) -> str:

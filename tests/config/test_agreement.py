@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from config import fields, xml, yaml
+from config.alarms import Threshold
 from config.errors import ConfigurationError
 from config.fields import XML, YAML, Part, Parts, Scalar, Values, every_setting
 from config.kinds import Boolean, Choice, Duration, Fault, FilePath, Kind, Share, Size, Text, Whole
@@ -50,6 +51,8 @@ def values_of(kind: Kind[Any]) -> st.SearchStrategy[Any]:
         case Duration(minimum=low, maximum=high):
             most = round(min(high * 1000, 10**10))
             return st.integers(round(low * 1000), most).map(lambda milliseconds: milliseconds / 1000)
+        case Threshold():
+            return st.integers(0, 10**15).map(lambda thousandths: thousandths / 1000)
         case Share():
             return st.integers(0, 1000).map(lambda thousandths: thousandths / 1000)
         case Text(pattern=pattern):

@@ -30,11 +30,14 @@ def test_only_what_cannot_be_guessed_is_required() -> None:
         "accounts.name",
         "operators.name",
         "operators.token_hash",
+        "oidc.roles.name",
         "forwards.name",
         "forwards.to",
         "folders.name",
         "folders.path",
         "delivery.destinations.pattern",
+        "alarms.rules.name",
+        "alarms.rules.metric",
     ]
 
 

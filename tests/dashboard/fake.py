@@ -9,6 +9,7 @@ import math
 import sys
 import time
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 from aiohttp import web
@@ -124,6 +125,7 @@ class FakeNode:
             },
             "children": [link(region(n), n, "branch", self.turn) for n in range(self.regions)],
             "children_more": 0,
+            "alarms": [each for each in _alarms()["alarms"] if each["state"] == "raised"],
             "below": {"nodes": 2200, "down": 3, "down_since_s": 4000.0},
             "queues": [self._queue(n) for n in range(12)],
             "sessions": 18,
@@ -182,6 +184,7 @@ class FakeNode:
             ("tree", lambda _request: self.tree()),
             ("tree/{node}", self._subtree),
             ("history", _history),
+            ("alarms", lambda _request: _alarms()),
             ("queues", self._queues),
             ("queues/{name}", self._one_queue),
             ("queues/{name}/messages", lambda _request: {"messages": [_message(n) for n in range(5)]}),
@@ -404,6 +407,23 @@ def _advisory(number: int) -> dict[str, Any]:
         "cause": f"c{number:05}",
         "origin": store(number % REGIONS, number % STORES),
     }
+
+
+def _alarms() -> dict[str, Any]:
+    """Three alarms, one of which is raised; of the receiver one event is still to be taken."""
+    alarms = []
+    for name, state, severity, condition, value in (
+        ("backlog", "raised", "critical", "waiting of queue sales above 5000 for 10m", 7312.0),
+        ("disk-slow", "pending", "warning", "commit above 1 for 5m", 1.7),
+        ("takes-no-messages", "well", "critical", "refusing above 0 for 1m", 0.0),
+    ):
+        shown = {"name": name, "state": state, "severity": severity, "condition": condition}
+        more = {"metric": "waiting", "queue": None, "value": value, "builtin": False}
+        hour_ago = datetime.fromtimestamp(time.time() - 3600, UTC).isoformat()
+        since = hour_ago if state == "raised" else None
+        alarms.append({**shown, **more, "since": since})
+    told = {"host": "https://alerts.example.com", "waiting": 1, "sent": 12, "refused": 0, "dropped": 0}
+    return {"node": "hq", "alarms": alarms, "webhook": {**told, "error": "no answer in time"}}
 
 
 def _history(request: web.Request) -> dict[str, Any]:

@@ -429,3 +429,21 @@ async def test_charts_show_hours_with_their_gaps_and_figures(
     assert box is not None
     await page.mouse.move(box["x"] + box["width"] / 4, box["y"] + 20)
     await expect(waiting.locator(".at")).to_have_text(re.compile(r"^\d\d:\d\d: [\d.]+$"))
+
+
+async def test_alarms_stand_above_the_charts_and_in_the_overview(
+    opened: Opened, served: Served, fake: FakeNode
+) -> None:
+    page = await opened(await served(fake), "charts")
+    alarms = page.locator(".alarms")
+    await expect(alarms.locator("summary")).to_contain_text("3 alarms, 1 raised")
+    await expect(alarms.locator("summary")).to_contain_text(
+        "alerts.example.com: 12 told, 1 wait: no answer in time"
+    )
+    await alarms.locator("summary").focus()
+    await page.keyboard.press("Enter")
+    first = alarms.locator("li").first
+    await expect(first).to_contain_text("waiting of queue sales above 5000 for 10m · critical · now 7312")
+    await page.keyboard.press("g")
+    await page.keyboard.press("o")
+    await expect(page.locator(".lines li").first).to_contain_text("Alarm backlog")

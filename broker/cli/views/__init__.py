@@ -8,6 +8,7 @@ api)` says more, beside the answer. An operation without a view is printed plain
 
 | module | |
 |---|---|
+| `alarms` | alarms, and how the webhook is |
 | `addresses` | names, incarnations, and where they can be dialled |
 | `below` | the nodes below a node, and which of them are down |
 | `cells` | cells, and the way to one |

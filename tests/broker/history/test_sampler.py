@@ -9,6 +9,7 @@ import pytest
 from broker.history.sampler import FILE, Sampler, levels
 from broker.history.series import NAMES
 from broker.node import Node
+from config.alarms import METRICS
 from config.model import AdvisoryLog, Listener, Site
 from sapwood import connect
 
@@ -138,3 +139,7 @@ def test_a_series_takes_a_few_kilobytes() -> None:
     assert levels(10.0)[0].span >= 3600
     assert levels(10.0)[1].span >= 24 * 3600
     assert levels(10.0)[2].span >= 7 * 24 * 3600
+
+
+def test_alarms_may_name_every_series_and_no_other() -> None:
+    assert NAMES == METRICS

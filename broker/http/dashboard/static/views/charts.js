@@ -2,8 +2,9 @@
 
 import { poll } from "../api.js";
 import { chart } from "../chart.js";
-import { h, replace } from "../dom.js";
-import { plural } from "../format.js";
+import { drawer, h, replace } from "../dom.js";
+import { count, date, plural, visible } from "../format.js";
+import { shape } from "../icons.js";
 import { head, missing, segments } from "../parts.js";
 
 const SPANS = [[1, "1 h"], [6, "6 h"], [24, "24 h"], [168, "7 d"]];
@@ -13,8 +14,14 @@ function show(root, { rest, go }) {
   const hours = SPANS.find(([span]) => String(span) === rest[0])?.[0] ?? 1;
   const spans = segments("Hours", (span) => go("charts", String(span)));
   const top = head("Charts", {}, spans.element);
+  const alarms = h("details", { class: "card alarms", hidden: true });
   const body = h("div", { class: "charts" });
-  root.append(top.element, body);
+  root.append(top.element, alarms, body);
+  const drawAlarms = drawer(alarms);
+  const watching = poll("alarms", () => EVERY, () => ({}), (found) => {
+    alarms.hidden = !found.alarms.length;
+    drawAlarms(found, () => alarmParts(found));
+  }, () => {});
   spans.draw(SPANS, hours);
   const asking = poll("history", () => EVERY, () => ({ query: { hours } }),
     (found) => {
@@ -27,7 +34,31 @@ function show(root, { rest, go }) {
     (error) => {
       if (!body.querySelector("figure")) replace(body, h("p", { class: "muted" }, missing(error, "how its figures went")));
     });
-  return { stop: () => asking.stop() };
+  return {
+    stop: () => {
+      asking.stop();
+      watching.stop();
+    },
+  };
+}
+
+const SHAPES = { raised: "down", pending: "connecting", well: "running" };
+
+// All alarms of the node, those that are raised first; and how the receiver of alarms is.
+function alarmParts({ alarms, webhook }) {
+  const raised = alarms.filter((alarm) => alarm.state === "raised").length;
+  return [
+    h("summary", {}, shape(raised ? "down" : "running"), `${plural(alarms.length, "alarm")}, ${raised || "none"} raised`, h("span", { class: "grow" }), h("span", { class: "muted" }, webhookText(webhook))),
+    h("ul", { class: "lines" }, alarms.map((alarm) => h("li", {}, shape(SHAPES[alarm.state]),
+      h("div", {}, h("b", {}, visible(alarm.name)), h("div", { class: "why" }, visible(`${alarm.condition} · ${alarm.severity}${alarm.value === null ? "" : ` · now ${Number(alarm.value.toPrecision(6))}`}`))),
+      h("span", { class: "side" }, alarm.since ? `since ${date(alarm.since)}` : alarm.state)))),
+  ];
+}
+
+function webhookText(webhook) {
+  if (!webhook) return "no webhook is told";
+  const told = `${visible(webhook.host)}: ${count(webhook.sent)} told`;
+  return webhook.waiting ? `${told}, ${count(webhook.waiting)} wait${webhook.error ? `: ${visible(webhook.error)}` : ""}` : told;
 }
 
 export default { name: "charts", title: "Charts", key: "h", show };

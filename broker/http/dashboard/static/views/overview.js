@@ -48,6 +48,11 @@ export function attention(status, away = []) {
   for (const warning of status.warnings ?? []) add(1, "warning", visible(String(warning?.text ?? warning)), "", "", "overview");
   if (status.ready === false) add(0, "blocked", "The node takes no new messages", status.refusing || "", "", "overview");
   if (status.disconnected) add(0, "down", "This satellite is disconnected", "it is linked with no core", "", "tree");
+  for (const alarm of status.alarms ?? []) {
+    const now = alarm.value === null ? "" : `, now ${Number(alarm.value.toPrecision(6))}`;
+    add(alarm.severity === "critical" ? 0 : alarm.severity === "warning" ? 1 : 5, alarm.severity === "critical" ? "down" : "warning",
+      `Alarm ${alarm.name}`, `${alarm.condition}${now}`, duration((Date.now() - Date.parse(alarm.since)) / 1000), "charts");
+  }
   // One of several parents stands in for the others.
   const spare = (status.parents ?? []).some((link) => linkState(link) === "running");
   for (const link of linksOf(status)) {

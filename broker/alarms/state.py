@@ -1,0 +1,67 @@
+"""One alarm, as a pure state machine: figures and times in, changes out.
+
+Law: an alarm is raised once its figure has been above, or below, for as long as its rule says without a
+break, and ends once it has been well for as long. So a figure that trembles at its threshold neither raises
+nor ends it.
+Law: times are of a clock that only goes on. A figure that is not known at a moment changes nothing.
+"""
+
+import math
+from enum import StrEnum
+
+from config.alarms import AlarmRule
+from config.values import TIME
+
+
+class AlarmChange(StrEnum):
+    """A change of an alarm."""
+
+    RAISED = "raised"
+    ENDED = "ended"
+
+
+class AlarmState:
+    """Of one rule. `value`: the latest figure, NaN = not known yet."""
+
+    def __init__(self, rule: AlarmRule, *, raised: bool = False) -> None:
+        self.rule = rule
+        self.raised = raised
+        self.value = math.nan
+        self._turning: float | None = None
+
+    def __repr__(self) -> str:
+        return f"<AlarmState {self.rule.name} {'raised' if self.raised else 'well'} value={self.value:g}>"
+
+    @property
+    def pending(self) -> bool:
+        """Is it well still, and its figure is not?"""
+        return not self.raised and self._turning is not None
+
+    def look(self, value: float, now: float) -> AlarmChange | None:
+        """The figure now."""
+        if math.isnan(value):
+            return None
+        self.value = value
+        if self._is_bad(value) == self.raised:
+            self._turning = None
+            return None
+        if self._turning is None:
+            self._turning = now
+        if now - self._turning < self.rule.lasting:
+            return None
+        self._turning = None
+        self.raised = not self.raised
+        return AlarmChange.RAISED if self.raised else AlarmChange.ENDED
+
+    def _is_bad(self, value: float) -> bool:
+        if self.rule.above is not None:
+            return value > self.rule.above
+        return self.rule.below is not None and value < self.rule.below
+
+
+def condition(rule: AlarmRule) -> str:
+    """Its condition in words."""
+    side, threshold = ("above", rule.above) if rule.above is not None else ("below", rule.below)
+    of = f" of queue {rule.queue}" if rule.queue else ""
+    lasting = f" for {TIME.text(rule.lasting)}" if rule.lasting else ""
+    return f"{rule.metric}{of} {side} {threshold:g}{lasting}"

@@ -1,0 +1,216 @@
+"""All alarms of a node: told each sample of its figures; shown, kept on disk while raised, told on.
+
+Law: a restart forgets no alarm. Those that were raised, and what the receiver has not taken yet, are in a
+small file, which is written when either changes; an alarm whose rule has changed begins anew.
+"""
+
+import asyncio
+import logging
+import math
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final
+from uuid import uuid4
+
+import msgspec
+
+from broker.advisory_log import iso_time
+from broker.alarms.state import AlarmChange, AlarmState, condition
+from broker.alarms.webhook import AlarmWebhook, Event, Receiver
+from broker.core.node import NodeCore
+from config.alarms import SEVERITIES, AlarmRule, Severity
+
+_log = logging.getLogger("sapwood.alarms")
+FILE: Final = "alarms.json"
+_FORMAT: Final = 1
+_MOST_BYTES: Final = 2**23
+
+
+class Raised(msgspec.Struct, frozen=True):
+    """An alarm on disk. `rule`: what raised it. `since`: seconds since 1970."""
+
+    name: str
+    rule: str
+    since: float
+
+
+class _Kept(msgspec.Struct):
+    format: int = _FORMAT
+    raised: list[Raised] = []
+    waiting: list[dict[str, Any]] = []
+
+
+class AlarmWatch:
+    """Of one node. `least`: alarms that are less bad are not told on. `clock`: seconds since 1970."""
+
+    def __init__(
+        self,
+        core: NodeCore,
+        rules: Iterable[AlarmRule],
+        folder: Path,
+        receiver: Receiver | None,
+        least: Severity,
+        *,
+        clock: Callable[[], float] = time.time,
+        running: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._core = core
+        self._path = folder / FILE
+        self._clock, self._running = clock, running
+        self._least = SEVERITIES.index(least)
+        kept = _read(self._path)
+        before = {(each.name, each.rule): each.since for each in kept.raised}
+        self._since: dict[str, float] = {}
+        self.states: list[AlarmState] = []
+        for rule in rules:
+            since = before.get((rule.name, condition(rule)))
+            self.states.append(AlarmState(rule, raised=since is not None))
+            if since is not None:
+                self._since[rule.name] = since
+        self.webhook = (
+            AlarmWebhook(receiver, kept.waiting, changed=self._save) if receiver is not None else None
+        )
+        self._saving: asyncio.Task[None] | None = None
+        self._unsaved = False
+
+    def __repr__(self) -> str:
+        return f"<AlarmWatch rules={len(self.states)} raised={len(self._since)}>"
+
+    async def run(self) -> None:
+        """Tell the receiver, until cancelled."""
+        if self.webhook is not None:
+            await self.webhook.run()
+
+    def since(self, name: str) -> float | None:
+        """Since when it is raised, seconds since 1970; None: it is not."""
+        return self._since.get(name)
+
+    @property
+    def raised(self) -> list[AlarmState]:
+        """Those that are raised, the worst first."""
+        found = [state for state in self.states if state.raised]
+        return sorted(found, key=lambda state: (-SEVERITIES.index(state.rule.severity), state.rule.name))
+
+    def warnings(self) -> list[str]:
+        """For who looks at the node."""
+        webhook = self.webhook
+        if webhook is None or not webhook.error:
+            return []
+        told = webhook.status()
+        return [f"the webhook at {told['host']} does not take alarms: {told['error']}"]
+
+    def look(self, values: Mapping[str, float]) -> None:
+        """The figures of a new sample."""
+        now = self._running()
+        for state in self.states:
+            change = state.look(self._value(state.rule, values), now)
+            if change is not None:
+                self._changed(state, change)
+
+    def _value(self, rule: AlarmRule, values: Mapping[str, float]) -> float:
+        if rule.queue is None:
+            return values.get(rule.metric, math.nan)
+        found = self._core.custody.queues.get(f"queue:{rule.queue}")
+        if found is None:
+            return 0.0
+        if rule.metric == "waiting":
+            return float(found.messages)
+        since = found.waiting.since
+        return 0.0 if since is None else max(self._core.clock.now - since, 0.0)
+
+    def _changed(self, state: AlarmState, change: AlarmChange) -> None:
+        rule, now = state.rule, self._clock()
+        if change is AlarmChange.RAISED:
+            self._since[rule.name] = now
+            since = now
+            level = logging.WARNING
+        else:
+            since = self._since.pop(rule.name, now)
+            level = logging.INFO
+        glyph = "!" if change is AlarmChange.RAISED else "="
+        text = "%s alarm %s %s (%s): %s, now %g"
+        _log.log(level, text, glyph, rule.name, change, rule.severity, condition(rule), state.value)
+        if self.webhook is not None and SEVERITIES.index(rule.severity) >= self._least:
+            self.webhook.tell(self._event(state, str(change), now, since))
+        self._save()
+
+    def _event(self, state: AlarmState, change: str, now: float, since: float) -> Event:
+        rule, identity = state.rule, self._core.identity
+        return {
+            "format": _FORMAT,
+            "id": str(uuid4()),
+            "tree": identity.tree,
+            "node": identity.name,
+            "alarm": rule.name,
+            "state": change,
+            "severity": rule.severity,
+            "metric": rule.metric,
+            "queue": rule.queue,
+            "condition": condition(rule),
+            "value": None if math.isnan(state.value) else round(state.value, 6),
+            "at": iso_time(now),
+            "since": iso_time(since),
+            "text": f"{identity.name}: {rule.name} {change}: {condition(rule)}, now {state.value:g}",
+        }
+
+    def test(self) -> str:
+        """Tell the receiver that this is a test; returns the event's id. Caller's duty: there is one."""
+        assert self.webhook is not None
+        now = self._clock()
+        event = self._event(AlarmState(AlarmRule(name="test", metric="waiting", above=0.0)), "test", now, now)
+        event |= {"text": f"{event['node']}: this is a test of the webhook", "severity": "info"}
+        self.webhook.tell(event)
+        return str(event["id"])
+
+    # --- on disk
+
+    def _save(self) -> None:
+        """Soon, and beside the loop."""
+        self._unsaved = True
+        if self._saving is None:
+            self._saving = asyncio.ensure_future(self._save_all())
+
+    async def _save_all(self) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            while self._unsaved:
+                self._unsaved = False
+                await loop.run_in_executor(None, _write, self._path, self._kept())
+        except OSError as error:
+            _log.warning("! alarms are not kept over a restart: %s", error)
+        finally:
+            self._saving = None
+
+    def _kept(self) -> _Kept:
+        raised = [
+            Raised(state.rule.name, condition(state.rule), self._since.get(state.rule.name, 0.0))
+            for state in self.states
+            if state.raised
+        ]
+        return _Kept(raised=raised, waiting=self.webhook.waiting if self.webhook is not None else [])
+
+    async def close(self) -> None:
+        """Write what was not written yet."""
+        while self._saving is not None:
+            await asyncio.gather(self._saving, return_exceptions=True)
+
+
+def _read(path: Path) -> _Kept:
+    """The file; nothing where there is none, or none of ours."""
+    try:
+        with path.open("rb") as file:
+            found = msgspec.json.decode(file.read(_MOST_BYTES), type=_Kept)
+    except (OSError, msgspec.MsgspecError, ValueError, RecursionError):
+        return _Kept()
+    sound = found.format == _FORMAT and all(isinstance(each.get("id"), str) for each in found.waiting)
+    return found if sound else _Kept()
+
+
+def _write(path: Path, kept: _Kept) -> None:
+    part = path.with_name(f".{path.name}.part")
+    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with open(descriptor, "wb") as file:
+        file.write(msgspec.json.encode(kept))
+    os.replace(part, path)

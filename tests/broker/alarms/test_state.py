@@ -1,0 +1,65 @@
+"""When a figure raises an alarm, and when the alarm ends."""
+
+import math
+
+import pytest
+
+from broker.alarms.state import AlarmChange, AlarmState, condition
+from config.alarms import AlarmRule
+
+BACKLOG = AlarmRule(name="backlog", metric="waiting", above=100.0, lasting=60.0)
+
+
+def course(
+    state: AlarmState, *values: float, step: float = 20.0, start: float = 0.0
+) -> list[AlarmChange | None]:
+    return [state.look(value, start + step * place) for place, value in enumerate(values)]
+
+
+def test_it_is_raised_once_the_figure_was_above_for_so_long() -> None:
+    state = AlarmState(BACKLOG)
+    assert course(state, 100.0, 101.0, 500.0, 101.0) == [None] * 4
+    assert state.pending
+    assert state.look(101.0, 80.0) is AlarmChange.RAISED
+    assert state.look(900.0, 10_000.0) is None
+    assert (state.raised, state.pending, state.value) == (True, False, 900.0)
+
+
+def test_a_figure_that_was_well_in_between_begins_anew() -> None:
+    state = AlarmState(BACKLOG)
+    assert course(state, 101.0, 101.0, 99.0, 101.0, 101.0, 101.0) == [None] * 6
+    assert state.look(101.0, 120.0) is AlarmChange.RAISED
+
+
+def test_it_ends_once_the_figure_was_well_for_as_long() -> None:
+    state = AlarmState(BACKLOG, raised=True)
+    assert course(state, 0.0, 101.0, 0.0, 0.0, 0.0) == [None] * 5
+    assert state.look(0.0, 100.0) is AlarmChange.ENDED
+    assert not state.raised
+
+
+def test_an_unknown_figure_changes_nothing() -> None:
+    state = AlarmState(BACKLOG)
+    assert course(state, 101.0, math.nan, math.nan, math.nan) == [None] * 4
+    assert state.value == 101.0
+    assert state.look(101.0, 60.0) is AlarmChange.RAISED
+
+
+def test_below_and_at_once() -> None:
+    state = AlarmState(AlarmRule(name="disk", metric="disk_free", below=1000.0, lasting=0.0))
+    assert course(state, 1000.0, 999.0, 999.0, 1000.0) == [None, AlarmChange.RAISED, None, AlarmChange.ENDED]
+
+
+@pytest.mark.parametrize(
+    ("rule", "words"),
+    [
+        (BACKLOG, "waiting above 100 for 1m"),
+        (AlarmRule(name="a", metric="died", above=0.0, lasting=0.0), "died above 0"),
+        (
+            AlarmRule(name="a", metric="oldest", below=2.5, queue="sales", lasting=90.0),
+            "oldest of queue sales below 2.5 for 1m30s",
+        ),
+    ],
+)
+def test_its_condition_in_words(rule: AlarmRule, words: str) -> None:
+    assert condition(rule) == words
