@@ -21,6 +21,7 @@ CarrierError
 """
 
 import asyncio
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Final
@@ -30,8 +31,7 @@ from treeconnector.identity import Shown
 
 BUFFER_BYTES: Final = 1024 * 1024
 CLOSE_TIMEOUT: Final = 3.0
-_LOOKS: Final = (0.0, 0.001, 0.002)
-"""Seconds after which a line that is not idle is looked at again; the last one from then on."""
+SOON: Final = 0.002
 
 
 class CarrierError(SapwoodError):
@@ -103,13 +103,16 @@ class Carrier(ABC):
         """Has all that was sent left this process? Then what is sent next waits for nothing of ours."""
 
     async def until_idle(self) -> bool:
-        """Wait until `is_idle`. Returns whether that was soon. Raises `CarrierError` if the carrier ends."""
-        looks = 0
+        """Wait until `is_idle`. Returns whether that was within about `SOON` seconds.
+
+        Raises `CarrierError` if the carrier ends meanwhile.
+        """
+        begun, pause = time.monotonic(), 0.0
         while not self.is_idle:
             await self.drain()
-            await asyncio.sleep(_LOOKS[min(looks, len(_LOOKS) - 1)])
-            looks += 1
-        return looks < len(_LOOKS)
+            await asyncio.sleep(pause)
+            pause = min(pause + SOON / 2, SOON)
+        return time.monotonic() - begun < SOON
 
     @abstractmethod
     async def drain(self) -> None:

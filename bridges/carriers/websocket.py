@@ -32,6 +32,7 @@ except ImportError:  # where it was not compiled
 from bridges.carriers.base import (
     BUFFER_BYTES,
     CLOSE_TIMEOUT,
+    SOON,
     Carrier,
     CarrierBroken,
     CarrierClosed,
@@ -135,10 +136,14 @@ class DialledWebSocket(Carrier, asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)  # uvloop's is none by class
         self.shown = shown_by(transport.get_extra_info("peercert"))
-        self._transport.set_write_buffer_limits(high=BUFFER_BYTES - 1, low=BUFFER_BYTES // 2)
+        self._say_when_half_is_gone(self._transport)
         self._drained.set()
         self._protocol.send_request(self._protocol.connect())
         self._write()
+
+    @staticmethod
+    def _say_when_half_is_gone(transport: asyncio.Transport) -> None:
+        transport.set_write_buffer_limits(high=BUFFER_BYTES - 1, low=BUFFER_BYTES // 2)
 
     def data_received(self, data: bytes) -> None:
         self._protocol.receive_data(data)
@@ -256,6 +261,20 @@ class DialledWebSocket(Carrier, asyncio.Protocol):
             self._is_short = True
             keep_short(self._transport.get_extra_info("socket"))
         return not self._buffered
+
+    async def until_idle(self) -> bool:
+        """Wrinkle: the transport tells of the moment only if it takes its buffer for full until then."""
+        transport, begun = self._transport, self._loop.time()
+        if transport is not None and not self.is_idle and not self._gone.is_set():
+            transport.set_write_buffer_limits(high=0)
+            try:
+                while self._buffered and not (self._error or self._ending):
+                    await self._drained.wait()
+            finally:
+                self._say_when_half_is_gone(transport)
+        if error := self._error or self._ending:
+            raise error
+        return self._loop.time() - begun < SOON
 
     async def drain(self) -> None:
         while not (self._error or self._ending) and self.room <= 0:

@@ -11,7 +11,7 @@ all have had theirs, a run begins again with other inputs.
 
 With `--guided` coverage leads the way, where `atheris` is installed (`pip install atheris`): a tenth of the
 inputs are made with a look at which code they reach, and whatever reached new code is kept in
-`FOUND/corpus/PARSER`. The others are made, some ten times as fast, from the examples, the seeds and that
+`FOUND/corpus/PARSER`. The others are made from the examples, the seeds and that
 corpus. Without atheris all are. Each line of output says how many inputs a parser was given, and how fast.
 
 Exit code 0: every parser kept to what it promises; 1: some did not, and the inputs are in `FOUND/PARSER`;

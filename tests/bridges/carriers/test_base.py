@@ -13,6 +13,7 @@ from bridges.carriers import memory, websocket, websocket_accept
 from bridges.carriers.amqp import AmqpBroker
 from bridges.carriers.base import (
     BUFFER_BYTES,
+    SOON,
     Carrier,
     CarrierBroken,
     CarrierClosed,
@@ -216,6 +217,7 @@ async def test_a_line_that_takes_no_more_is_not_idle_and_is_again_when_all_has_l
     await fill(sender)
     assert not sender.is_idle
     waiting = asyncio.create_task(sender.until_idle())
+    await asyncio.sleep(5 * SOON)
 
     async def read() -> None:
         while True:
@@ -223,8 +225,9 @@ async def test_a_line_that_takes_no_more_is_not_idle_and_is_again_when_all_has_l
 
     reading = asyncio.create_task(read())
     async with asyncio.timeout(60):
-        await waiting
-    assert sender.is_idle
+        assert not await waiting, "it was not soon"
+        assert sender.is_idle
+        assert await sender.until_idle()
     reading.cancel()
 
 
