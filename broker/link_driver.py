@@ -218,6 +218,8 @@ class LinkDriver:
         left = _AT_ONCE
         while left > 0 and streams.is_ready and carrier.is_idle:
             packets = wire.link.streams_to_send(wire.piece)
+            if not packets:
+                return
             left -= sum(map(len, packets))
             carrier.send(packets)
             if carrier.is_idle:

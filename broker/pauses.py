@@ -42,7 +42,7 @@ class Growing(wait_base):
             self._is_absent = True
         elif self._is_absent:
             self._is_absent, self._grown_from = False, number
-        doubled = min(number - self._grown_from, _DOUBLED_AT_MOST)
+        doubled = min(max(number - self._grown_from, 0), _DOUBLED_AT_MOST)
         pause = min(self.initial * 2.0**doubled, longest)
         return random.uniform(pause / 2, pause)
 

@@ -19,7 +19,7 @@ from config.oidc import Oidc
 
 AGAIN: Final = 10.0
 FRESH: Final = 900.0
-"""Seconds, about, until keys are fetched without a reason: a withdrawn one counts no longer than this."""
+"""Seconds, a fifth more or less, until keys are fetched without a reason: a withdrawn one counts as long."""
 WAIT: Final = 5.0
 """Seconds that a request waits for the issuer."""
 _MOST_KNOWN: Final = 256

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from bridges.dialling import why_not
-from bridges.tls import TlsSettings, client_context
+from bridges.tls import TlsError, TlsSettings, client_context
 from broker.entrance.id_tokens import Key, keys_of
 from config.oidc import Oidc, is_safe_issuer
 from sapwood.protocol.errors import LocalError
@@ -41,6 +41,9 @@ async def fetch_keys(site: Oidc) -> tuple[Key, ...]:
     issuer = site.issuer or ""
     try:
         aiohttp, context = await asyncio.to_thread(_prepared, site)
+    except (TlsError, OSError) as error:
+        raise IssuerError(str(error)) from None
+    try:
         connector = aiohttp.TCPConnector(ssl=context, use_dns_cache=False, force_close=True)
         async with (
             asyncio.timeout(PATIENCE),
@@ -71,11 +74,12 @@ def _prepared(site: Oidc) -> tuple[Any, ssl.SSLContext]:
 
 
 async def _where_keys_are(session: "aiohttp.ClientSession", issuer: str) -> str:
-    document = await _read(session, issuer.rstrip("/") + _WHERE)
+    where = issuer.rstrip("/") + _WHERE
+    document = await _read(session, where)
     try:
         found = msgspec.json.decode(document, type=_Metadata)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise IssuerError(f"{issuer}{_WHERE} is no description of an issuer: {str(error)[:200]}") from None
+        raise IssuerError(f"{where} is no description of an issuer: {str(error)[:200]}") from None
     if found.issuer != issuer:
         raise IssuerError(
             f"the issuer at {issuer} calls itself {found.issuer[:200]!r}: write that, if it is the one"

@@ -32,10 +32,10 @@ from sapwood.protocol.errors import InvalidName
 from sapwood.protocol.names import node_name
 
 MOST: Final = 1024
-_SIZE: Final = re.compile(r"[1-9][0-9]{0,9}", re.ASCII)
 """WebSockets that are open; each keeps a message, and what its library has read ahead. Applications take half
 of them, so that operators still come in.
 """
+_SIZE: Final = re.compile(r"[1-9][0-9]{0,9}", re.ASCII)
 _NOT_ANY_MORE: Final = "the node's file lets nobody with this token open channels any more"
 Cut: TypeAlias = Callable[[Callable[[], object]], AbstractContextManager[None]]
 """As long as it lasts, a change of the file that takes the right away calls what it is given."""

@@ -3,43 +3,68 @@
 A message says to which exchange it was published, and the list of exchanges says which topics that exchange
 has. So what was published under one list is read by it, however the site's file was changed since.
 
-Law: the list is written down here. It is the new one once all that waited is in our custody, and not before:
-a node that dies meanwhile reads the rest by the old one.
+Law: the list is written down here, and while it changes, how many messages of the one before are left. So a
+node that dies meanwhile goes on where it was. Where nothing is written down, or nothing that can be read, as
+after an older version, the list is taken for unchanged.
+
+Wrinkle: the broker does not count messages that it holds for a connection of which it does not know the end.
 """
 
 import asyncio
-import json
+import os
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from bridges.amqp.connection import Connection, Incoming
 from bridges.amqp.errors import NOT_FOUND, ChannelLost
+from bridges.site_brokers.base import SiteBrokerError
 from bridges.site_brokers.rabbitmq.bindings import TOPICS
 from bridges.site_brokers.rabbitmq.exchanges import Exchanges
 
 _FILE: Final = "rabbitmq-exchanges.json"
 
 
+class _Written(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`exchanges`: with their prefixes; `left`: messages of these, before those of the list `then`."""
+
+    exchanges: dict[str, str]
+    then: dict[str, str] | None = None
+    left: int = 0
+
+
 class Changeover:
-    """From the list that was written down to the one of the file, at one visit. `begin` it first."""
+    """From the list that was written down to the one of the file, at one visit. `begin` it first.
+
+    A disk that takes nothing raises `SiteBrokerError`.
+    """
 
     def __init__(self, exchanges: Exchanges, directory: Path) -> None:
         self._new = exchanges
         self._file = directory / _FILE
         self._old = exchanges
-        self._waited = 0
+        self._waited = self._left = 0
 
     def __repr__(self) -> str:
-        return f"<Changeover from {self._old!r} to {self._new!r}, {self._waited} waited>"
+        return f"<Changeover from {self._old!r} to {self._new!r}, {self._left} left>"
 
     async def begin(self, connection: Connection) -> None:
         """Look how many messages wait. Raises `ChannelLost` (code 0)."""
-        old = await asyncio.to_thread(_load, self._file)
-        if old == self._new.prefixes:
+        new = self._new.prefixes
+        written = await asyncio.to_thread(_load, self._file)
+        if written == _Written(new):
             return
-        self._old = Exchanges(self._new.usual, old.items())
-        self._waited = await _waiting(connection)
-        self._end_if(0)
+        if written is not None and written.exchanges != new:
+            left = await _waiting(connection)
+            self._left = min(left, written.left) if written.then == new else left
+            self._old = Exchanges(self._new.usual, written.exchanges.items())
+        await asyncio.to_thread(self._write)
+        self.opened()
+
+    def opened(self) -> None:
+        """The channel of the queue is a new one: its first messages are those that are left."""
+        self._waited = self._left
 
     def exchanges_of(self, message: Incoming) -> Exchanges:
         """The list under which a message was published: those that waited come first on their channel."""
@@ -47,12 +72,23 @@ class Changeover:
 
     def settled(self, last: Incoming) -> None:
         """All up to this one is in our custody."""
-        self._end_if(last.tag)
+        if self._left:
+            self._left = max(self._waited - last.tag, 0)
+            self._write()
 
-    def _end_if(self, tag: int) -> None:
-        if self._old is not self._new and tag >= self._waited:
-            self._old, self._waited = self._new, 0
-            _save(self._file, self._new.prefixes)
+    def _write(self) -> None:
+        new = self._new.prefixes
+        written = _Written(self._old.prefixes, new, self._left) if self._left else _Written(new)
+        fresh = self._file.with_suffix(".new")
+        try:
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            with fresh.open("wb") as output:
+                output.write(msgspec.json.encode(written))
+                output.flush()
+                os.fsync(output.fileno())
+            fresh.replace(self._file)
+        except OSError as error:
+            raise SiteBrokerError(f"{self._file} cannot be written: {error.strerror or error}") from None
 
 
 async def _waiting(connection: Connection) -> int:
@@ -67,16 +103,8 @@ async def _waiting(connection: Connection) -> int:
         await channel.close()
 
 
-def _load(file: Path) -> dict[str, str]:
+def _load(file: Path) -> _Written | None:
     try:
-        found = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return {str(name): str(prefix) for name, prefix in found.items()} if isinstance(found, dict) else {}
-
-
-def _save(file: Path, prefixes: dict[str, str]) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    fresh = file.with_suffix(".new")
-    fresh.write_text(json.dumps(prefixes), encoding="utf-8")
-    fresh.replace(file)
+        return msgspec.json.decode(file.read_bytes(), type=_Written)
+    except (OSError, ValueError, RecursionError):
+        return None

@@ -288,6 +288,8 @@ class Taker:
         return True
 
     async def _consume(self, tap: Tap, *, is_stream: bool) -> None:
+        if tap.queue == TOPICS:
+            self.changeover.opened()
         tap.tag, came = f"{OURS}{secrets.token_hex(8)}", partial(self._came, tap)
         if is_stream:
             recognition = Recognition(

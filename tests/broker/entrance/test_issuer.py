@@ -5,6 +5,7 @@ import contextlib
 import json
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -108,6 +109,15 @@ async def test_keys_come_over_no_open_line(served: Served, where: str) -> None:
     served.become(FIRST, jwks_uri=where)
     with pytest.raises(IssuerError, match="expected an https://"):
         await fetch_keys(served.site)
+
+
+async def test_certificates_that_cannot_be_read_are_said(served: Served, tmp_path: Path) -> None:
+    with pytest.raises(IssuerError, match=r"gone\.pem"):
+        await fetch_keys(replace(served.site, ca=tmp_path / "gone.pem"))
+    half = tmp_path / "half.pem"
+    half.write_text("-----BEGIN CERTIFICATE-----\nMII", encoding="utf-8")
+    with pytest.raises(IssuerError, match=r"half\.pem"):
+        await fetch_keys(replace(served.site, ca=half))
 
 
 async def test_an_issuer_that_is_away_is_said_in_words(unused_tcp_port: int) -> None:
