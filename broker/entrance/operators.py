@@ -11,11 +11,12 @@ import base64
 import hashlib
 import math
 import secrets
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, NamedTuple, Protocol
 
 from config.operators import ROLES, Operator, Role
+from sapwood.channels.pipes import until_first
 
 _BITS: Final = 256
 _SCHEME: Final = "sha256$"
@@ -96,16 +97,10 @@ class Operators:
         """Keep the issuer's keys, whichever the file names, as long as the node runs."""
         while True:
             self._another.clear()
-            tasks: list[asyncio.Future[Any]] = [asyncio.ensure_future(self._another.wait())]
+            works: list[Coroutine[Any, Any, object]] = [self._another.wait()]
             if self._issuer is not None:
-                tasks.append(asyncio.ensure_future(self._issuer.run(self._tell)))
-            try:
-                done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-                for task in done:
-                    task.result()
-            finally:
-                for task in tasks:
-                    task.cancel()
+                works.append(self._issuer.run(self._tell))
+            await until_first(*works)
 
     @contextmanager
     def when_changed(self, call: Callable[[], None]) -> Iterator[None]:
