@@ -333,16 +333,16 @@ class Channel:
         )
         return str(answer.consumer_tag)
 
-    async def cancel(self, consumer: str) -> None:
-        """No more messages for a consumer, if it is there. Those that it has, or that are under way, stay
-        unacknowledged.
+    async def cancel(self, consumer: str, *, of_stream: bool = False) -> None:
+        """No more messages for a consumer, if it is there. Those that it has stay unacknowledged.
 
-        Wrinkle: pika rejects those that are under way, but for consumers that acknowledge nothing. A stream
-        knows no rejection: RabbitMQ 3 ends the connection for one.
+        Wrinkle: pika rejects those that are under way, which puts them back at once, but for consumers that
+        acknowledge nothing. A stream knows no rejection: RabbitMQ 3 ends the connection for one.
         """
         if consumer not in self._raw.consumer_tags:
             return  # pika would never answer
-        self._raw._consumers_with_noack.add(consumer)
+        if of_stream:
+            self._raw._consumers_with_noack.add(consumer)
         await self._ask(self._raw.basic_cancel, consumer_tag=consumer)
 
     def acknowledge(self, tag: int, *, multiple: bool = False) -> None:

@@ -96,11 +96,11 @@ class Recognition:
         """`end`: the offset of a message near the end of the stream."""
         if self._is_looking:
             self._is_looking = False
-            await self._channel.cancel(self._tag + _AT_THE_END)
+            await self._channel.cancel(self._tag + _AT_THE_END, of_stream=True)
         if self._is_known or not (self._is_another or end < self._last.offset):
             return
         self._is_another = True
-        await self._channel.cancel(self._tag)
+        await self._channel.cancel(self._tag, of_stream=True)
         self._streams.renew(self._name)
         if not self._is_leaving():
             await self.begin()

@@ -345,7 +345,7 @@ class Taker:
         if not tap.leaving:
             tap.leaving = True
             self._changing.add(tap.queue)
-            await tap.channel.cancel(tap.tag)
+            await tap.channel.cancel(tap.tag, of_stream=tap.queue in self.streams)
         if tap.is_idle and not any(each is tap for each, _ in self._gathered):
             del self._taps[tap.queue]
             await tap.channel.close()
