@@ -9,7 +9,9 @@ import ctypes
 import gc
 import logging
 import mmap
+import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Final
 
 from broker.threads import end_process, last_word
@@ -25,6 +27,7 @@ _RESERVE: Final = 4 * 1024 * 1024
 """Bytes. Wrinkle: memory ends for a node where a limit on its addresses does (`ulimit -v`). A map that nobody
 has written to counts there, and takes nothing of the machine's."""
 _LAST_WORDS: Final = 10.0
+_USED: Final = Path("/proc/self/statm")
 OUT_OF_MEMORY: Final = (
     "it is out of memory. Nothing that was acknowledged is lost: give the process more memory, or lower its"
     " limits, and start it again"
@@ -106,3 +109,11 @@ class Watch:
             self._stop()
         except MemoryError:  # others have taken what was kept
             end_process(self._words)
+
+
+def resident() -> int | None:
+    """Bytes that the process has in use; None where the system does not tell."""
+    try:
+        return int(_USED.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, IndexError):
+        return None

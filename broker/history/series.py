@@ -2,20 +2,18 @@
 
 import asyncio
 import math
-import os
 import resource
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final, Literal
 
+from broker import memory
 from broker.core.links.neighbour import Neighbour
 from broker.core.messages.queue_names import DEAD, is_internal
 from broker.core.node import NodeCore
 from broker.report import NodeReport
 
 _STEP: Final = 2000
-_PROC: Final = Path("/proc/self/statm")
 _COUNTED: Final = ("entered", "delivered", "acknowledged", "in", "out")
 Fold = Literal["mean", "most", "least"]
 
@@ -81,9 +79,7 @@ async def figures(report: NodeReport, at: float) -> Figures:
     durations, latency = driver.committer.durations, core.statistics.latency
     usage = resource.getrusage(resource.RUSAGE_SELF)
     totals = {
-        **{
-            name: float(core.counters[name]) for name in ("entered", "delivered", "acknowledged", "in", "out")
-        },
+        **{name: float(core.counters[name]) for name in _COUNTED},
         "refused": float(sum(core.message_admission.refused.values())),
         "died": float(sum(core.custody.buried.values())),
         "latency": latency.total,
@@ -104,7 +100,7 @@ async def figures(report: NodeReport, at: float) -> Figures:
         "refusing": float(not driver.ready),
         "store": driver.store.used_bytes(),
         "disk_free": driver.store.disk_free(),
-        "memory": _memory(),
+        "memory": memory.resident() or math.nan,
     }
     return Figures(at, totals, now)
 
@@ -128,13 +124,6 @@ async def _waiting(core: NodeCore) -> tuple[float, float]:
 
 def _open(link: Neighbour) -> int:
     return sum(entry.open for entry in link.outbox)
-
-
-def _memory() -> float:
-    try:
-        return int(_PROC.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, ValueError, IndexError):
-        return math.nan
 
 
 def between(before: Figures | None, after: Figures) -> tuple[float, ...]:

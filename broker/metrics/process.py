@@ -8,12 +8,12 @@ import platform
 import resource
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
+from broker import memory
 from broker.metrics.exposition import Family, counter, gauge
 
-_PROC = Path("/proc/self")
+_FILES = Path("/proc/self/fd")
 
 
 def families(started_at: float) -> list[Family]:
@@ -30,11 +30,10 @@ def families(started_at: float) -> list[Family]:
             resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         ),
     ]
-    for name, text, read in (
-        ("process_resident_memory_bytes", "Memory that the process has in use.", _resident),
-        ("process_open_fds", "Files and sockets that are open.", _open_files),
+    for name, text, value in (
+        ("process_resident_memory_bytes", "Memory that the process has in use.", memory.resident()),
+        ("process_open_fds", "Files and sockets that are open.", _open_files()),
     ):
-        value = _read(read)
         if value is not None:
             found.append(gauge(name, text).add(value))
     return found
@@ -53,16 +52,8 @@ def now() -> float:
     return time.time()
 
 
-def _read(read: Callable[[], int]) -> int | None:
+def _open_files() -> int | None:
     try:
-        return read()
-    except (OSError, ValueError, IndexError):
+        return len(os.listdir(_FILES))
+    except OSError:
         return None
-
-
-def _resident() -> int:
-    return int((_PROC / "statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-
-
-def _open_files() -> int:
-    return len(os.listdir(_PROC / "fd"))
