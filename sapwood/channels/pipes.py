@@ -67,6 +67,7 @@ class TcpPipe:
             probe(line)
         self._line = line
         self._loop = asyncio.get_running_loop()
+        self._lost: PipeBroken | None = None
 
     def __repr__(self) -> str:
         return f"<TcpPipe {self._line.fileno()}>"
@@ -74,11 +75,21 @@ class TcpPipe:
     async def read(self, most: int) -> bytes:
         await asyncio.sleep(0)  # others have their turns, however much comes
         try:
-            with contextlib.suppress(BlockingIOError, InterruptedError):
-                return self._line.recv(min(most, MOST))
-            return await self._loop.sock_recv(self._line, min(most, MOST))
+            data = await self._received(min(most, MOST))
         except OSError as error:
-            raise lost(error) from None
+            raise self._broke(error) from None
+        if not data and self._lost is not None:
+            raise self._lost  # the system tells of a reset once, and it told the writer
+        return data
+
+    async def _received(self, most: int) -> bytes:
+        with contextlib.suppress(BlockingIOError, InterruptedError):
+            return self._line.recv(most)
+        return await self._loop.sock_recv(self._line, most)
+
+    def _broke(self, error: OSError) -> PipeBroken:
+        self._lost = self._lost or lost(error)
+        return self._lost
 
     async def broken(self) -> None:
         """Nothing wakes whoever has read the end: a reset that comes later is looked for now and then."""
@@ -94,7 +105,7 @@ class TcpPipe:
             if sent < len(data):
                 await self._loop.sock_sendall(self._line, memoryview(data)[sent:])
         except OSError as error:
-            raise lost(error) from None
+            raise self._broke(error) from None
 
     async def finish(self) -> None:
         try:

@@ -61,6 +61,16 @@ async def test_what_is_aborted_ends_with_an_error() -> None:
     await there.close()
 
 
+async def test_a_reset_that_the_writer_was_told_of_is_no_end_for_the_reader() -> None:
+    here, there = await pair()
+    await here.abort("it is over")
+    with pytest.raises(PipeBroken, match="the connection was lost: "):
+        await there.write(b"hello")
+    with pytest.raises(PipeBroken, match="the connection was lost: "):
+        await there.read(9)
+    await there.close()
+
+
 async def test_a_reset_that_comes_after_the_end_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sapwood.channels.pipes._LOOK", 0.01)
     here, there = await pair()
