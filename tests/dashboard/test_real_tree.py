@@ -26,6 +26,7 @@ VIEWS = (
     "overview",
     "charts",
     "tree",
+    "topology",
     "queues",
     "consumers",
     "sessions",
@@ -171,6 +172,22 @@ async def test_a_store_that_goes_is_seen_from_hq_and_from_its_region(tree: Tree,
     await expect(at_north.locator(".lines")).to_contain_text("The link of york is down")
     await at_north.goto(f"{tree.url('north')}/dashboard/#/tree")
     await expect(rows(at_north).filter(has_text="hq").locator(".mark")).to_have_text("running")
+
+
+async def test_the_picture_shows_a_store_that_goes(tree: Tree, opened: Opened) -> None:
+    page = await opened(tree.url("hq"), "topology")
+    region = page.locator(".topology .cards .node")
+    await expect(region).to_contain_text("2 up")
+    await region.click()
+    store = page.locator(".topology .cards .node")
+    await expect(store).to_contain_text(re.compile("york.*leaf.*running"))
+    await tree.nodes.pop("york").stop()
+    await expect(store).to_contain_text("down")
+    page = await opened(tree.url("north"), "topology")
+    await expect(page.locator(".topology .way .node")).to_have_count(2)
+    await expect(page.locator(".topology .way")).to_contain_text(
+        re.compile("hq.*above.*running.*north.*branch")
+    )
 
 
 async def test_a_dead_letter_is_returned_and_read(tree: Tree, opened: Opened) -> None:

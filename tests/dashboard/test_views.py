@@ -19,6 +19,7 @@ VIEWS = (
         "overview",
         "charts",
         "tree",
+        "topology",
         "queues",
         "consumers",
         "sessions",
@@ -57,7 +58,9 @@ async def test_every_view_shows_itself_in_both_schemes(
         await expect(page.locator("#content h1")).to_be_visible()
         await expect(page.locator("#connection")).to_have_attribute("data-connection", "live")
         if view != "follow":
-            await expect(page.locator(".row, .tile, .timeline svg, svg.chart").first).to_be_visible()
+            await expect(
+                page.locator(".row, .tile, .timeline svg, svg.chart, .topology .node").first
+            ).to_be_visible()
         grounds.add(await page.evaluate("getComputedStyle(document.body).backgroundColor"))
     (ground,) = grounds
     brightness = sum(int(part) for part in re.findall(r"\d+", ground)[:3]) / 3
@@ -368,7 +371,7 @@ NARROW = {
 
 
 WIDE = """
-() => [document.documentElement, ...document.querySelectorAll("#content, .rows, .table, .card")]
+() => [document.documentElement, ...document.querySelectorAll("#content, .rows, .table, .card, .topology")]
   .filter((part) => part.scrollWidth > part.clientWidth + 1)
   .map((part) => part.className || part.tagName)
 """

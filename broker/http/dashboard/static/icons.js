@@ -62,6 +62,7 @@ const GLYPHS = {
   overview: "M2.5 9.5h4v4h-4zM2.5 2.5h4v4h-4zM9.5 2.5h4v4h-4zM9.5 9.5h4v4h-4z",
   charts: "M2.5 2.5v11h11M4.5 10.5l3-4 2.5 2 3.5-5",
   tree: "M8 2v4M8 6H3.5v4M8 6h4.5v4M8 6v4M2.5 10h2v3h-2zM7 10h2v3H7zM11.5 10h2v3h-2z",
+  topology: "M5.5 2.5h5v3h-5zM1.5 10.5h3.5v3H1.5zM6.2 10.5h3.6v3H6.2zM11 10.5h3.5v3H11zM8 5.5v5M3.2 10.5V8h9.6v2.5",
   queues: "M2.5 4h11M2.5 8h11M2.5 12h7",
   consumers: "M8 8.2a2.6 2.6 0 1 0 0-5.2 2.6 2.6 0 0 0 0 5.2zM3 13.5c.4-3 2.4-4 5-4s4.6 1 5 4",
   routes: "M3 3v4a3 3 0 0 0 3 3h7M10.5 7.5L13 10l-2.5 2.5M3 7v6",

@@ -17,12 +17,13 @@ import overview from "./views/overview.js";
 import queues from "./views/queues.js";
 import routes from "./views/routes.js";
 import sessions from "./views/sessions.js";
+import topology from "./views/topology.js";
 import trace from "./views/trace.js";
 import tree from "./views/tree.js";
 
 // Each view: {name, title, key, parts?, show(place, {live, rest, go})} -> {stop()}.
-const VIEWS = [overview, charts, tree, queues, consumers, sessions, routes, channels, node, dead, advisories, trace, follow];
-const RULES_AFTER = new Set(["tree", "node"]);
+const VIEWS = [overview, charts, tree, topology, queues, consumers, sessions, routes, channels, node, dead, advisories, trace, follow];
+const RULES_AFTER = new Set(["topology", "node"]);
 const live = new Live();
 const content = document.getElementById("content");
 let shown = null;
@@ -163,7 +164,7 @@ let leader = 0;
 
 // From the page's own ground the arrows lead into the list of the view; a control that has the focus keeps its keys.
 function moveIntoList(event) {
-  const list = content.querySelector(".rows");
+  const list = content.querySelector(".rows, .topology");
   const free = event.target === document.body || event.target === content;
   if (!list || !free || document.querySelector(".panel, dialog")) return false;
   list.focus({ preventScroll: true });
@@ -205,7 +206,8 @@ function showKeys() {
     [["/"], "search in this view"],
     [["↑", "↓"], "choose a row; Page Up, Page Down, Home and End too"],
     [["←", "→"], "fold and unfold a branch of the tree"],
-    [["Enter"], "open the chosen row"],
+    [["Enter"], "open the chosen row, or lead into a card of the topology"],
+    [["Backspace"], "in the topology: up again"],
     [["Escape"], "close the panel, clear the search"],
     [["t"], "light or dark"],
   ];

@@ -25,7 +25,7 @@ export function named(item) {
   return { name: String(item.name ?? ""), live: item.live ?? item.state !== "dormant", role: item.role };
 }
 
-function below(link) {
+export function below(link) {
   return (link.below ?? link.names ?? link.descendants ?? []).map(named).filter((item) => item.name !== link.name);
 }
 
@@ -302,7 +302,7 @@ function dim(text) {
 
 // --- one node
 
-function showNode(row, go) {
+export function showNode(row, go) {
   if (row.self) return go("overview");
   const side = panel(row.name);
   const about = h("div", {}, linkFacts(row, row.link));
