@@ -102,10 +102,14 @@ def channel_story(number: str, found: Found) -> dict[str, Any]:
         "hops": [_channel_hop(node, passages[node], clocks[node], start) for node in order],
         "complete": bool(order)
         and not (lost or found.unreachable)
-        and all(passages[node].events[-1].kind in _CHANNEL_ENDS for node in order),
+        and all(_has_ended(passages[node]) for node in order),
         "unknown_at": sorted(lost - set(found.unreachable)),
         **_unanswered(found),
     }
+
+
+def _has_ended(passage: Passage) -> bool:
+    return any(event.kind in _CHANNEL_ENDS for event in passage.events)
 
 
 def _channel_hop(node: str, passage: Passage, clock: int, start: int) -> dict[str, Any]:

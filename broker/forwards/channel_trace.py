@@ -59,41 +59,42 @@ def _neighbour(side: Side | None) -> str:
 
 
 class ChannelTrace:
-    """Of one node. `size`: so many records of messages are remembered beside them, 0 = nothing is."""
+    """Of one node. `size`: so many records of messages are remembered beside them, 0 = nothing is.
+
+    Law: a channel that is open is known, however many others have come and gone since it was opened.
+    """
 
     def __init__(self, size: int) -> None:
-        self._stories: deque[ChannelStory] = deque(maxlen=-(-size // RECORDS_OF_ONE))
+        self._ended: deque[ChannelStory] = deque(maxlen=-(-size // RECORDS_OF_ONE))
         self._open: dict[Channel, ChannelStory] = {}
 
     def __repr__(self) -> str:
-        return (
-            f"<ChannelTrace {len(self._stories)} of {self._stories.maxlen} channels, {len(self._open)} open>"
-        )
+        return f"<ChannelTrace {len(self._ended)} of {self._ended.maxlen} channels, {len(self._open)} open>"
 
     def told(self, op: str, channel: Channel, now: float) -> None:
         """It is open, refused, broken or over."""
-        if not self._stories.maxlen:
+        if not self._ended.maxlen:
             return
-        story = self._open.pop(channel, None)
-        if story is None:
-            story = story_of(channel)
-            self._stories.append(story)
-        story.tell(channel).events.append((op, now))
-        if op not in ENDS:
+        story = (self._open.pop(channel, None) or story_of(channel)).tell(channel)
+        story.events.append((op, now))
+        if op in ENDS:
+            self._ended.append(story)
+        else:
             self._open[channel] = story
 
     def of(self, number: str, living: Iterable[Channel]) -> ChannelStory | None:
         """The first of that number. `living`: those that are not over; some have not been told of."""
-        found = next((each for each in self._stories if each.number == number), None)
-        channel = next((each for each in living if each.number.hex() == number), None)
-        if channel is None or self._open.get(channel) is not found:
-            return found
-        return found.tell(channel) if found is not None else story_of(channel)
+        found = [each for each in self._ended if each.number == number]
+        for channel in living:
+            if channel.number.hex() == number:
+                known = self._open.get(channel)
+                found.append(known.tell(channel) if known is not None else story_of(channel))
+        return min(found, key=lambda story: [at for _, at in story.events], default=None)
 
     def latest(self, name: str, to: str, living: Iterable[Channel]) -> str:
         """The number of the channel to this service that was opened last; '' if none was."""
         told = [
-            (each.events[0][1], each.number) for each in self._stories if (each.name, each.to) == (name, to)
+            (each.events[0][1], each.number) for each in self._ended if (each.name, each.to) == (name, to)
         ]
         told += [(each.since, each.number.hex()) for each in living if (each.name, each.to) == (name, to)]
         return max(told, default=(0.0, ""))[1]

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from broker.cells.timeline import iso, message_story, task_story
+from broker.cells.timeline import channel_story, iso, message_story, task_story
 from broker.cells.walk import Found, Passage, WalkEvent, WalkSaid
 
 ID = f"{'ab' * 16}-0"
@@ -128,6 +128,11 @@ def test_nothing_known_is_no_hop_and_not_complete() -> None:
 def test_a_message_also_ends_by_dying(last: str, complete: bool) -> None:
     passages = {"hq": Passage(events=[event(0, "entered"), event(1, last)])}
     assert story(passages)["complete"] is complete
+
+
+def test_a_node_that_tells_a_channel_without_an_event_breaks_no_story() -> None:
+    told = channel_story(ID, found({"hq": Passage(origin="hq"), "york": Passage(events=[event(1, "over")])}))
+    assert (len(told["hops"]), told["complete"]) == (2, False)
 
 
 def test_a_task_is_one_timeline_with_what_is_known_of_each_message() -> None:

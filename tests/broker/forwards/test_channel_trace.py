@@ -84,3 +84,17 @@ def test_nothing_is_kept_where_nothing_is_to_be_traced() -> None:
     trace, one = ChannelTrace(0), channel()
     trace.told("open", one, 2.0)
     assert (trace.of(number(1), []), repr(trace)) == (None, "<ChannelTrace 0 of 0 channels, 0 open>")
+
+
+def test_one_that_is_open_is_known_after_many_others() -> None:
+    trace, one = ChannelTrace(RECORDS_OF_ONE), channel()
+    trace.told("open", one, 2.0)
+    for each in (2, 3):
+        trace.told("refused", channel(each, since=float(each)), each + 0.5)
+    story = trace.of(number(1), [one])
+    assert story is not None
+    assert story.events == [("opening", 1.0), ("open", 2.0)]
+    trace.told("broken", one, 4.0)
+    ended = trace.of(number(1), [])
+    assert ended is not None
+    assert [kind for kind, _ in ended.events] == ["opening", "open", "broken"]
