@@ -2,6 +2,8 @@
 
 from typing import Final
 
+import msgspec
+
 from broker.mqtt.fields import PacketError
 from broker.mqtt.packets import Publish
 from broker.mqtt.properties import PROTOCOL_ERROR, Name
@@ -35,7 +37,7 @@ class TopicAliases:
             return publish
         if alias not in self._topics:
             raise PacketError(f"topic alias {alias} stands for no topic", PROTOCOL_ERROR)
-        return publish._replace(topic=self._topics[alias])
+        return msgspec.structs.replace(publish, topic=self._topics[alias])
 
 
 class GivenAliases:

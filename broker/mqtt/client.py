@@ -77,6 +77,7 @@ class MqttConnection(asyncio.Protocol):
         self._subscribing: Subscribing | None = None
         self._share = LoopShare(port.host.shares, port.host.wake)
         self._requests = self._failures = 0
+        self.is_5, self.is_explained, self.most_packet = False, True, 0
         self.failure = ""
         self._heard = 0.0
         self.entered_as = ""
@@ -91,18 +92,6 @@ class MqttConnection(asyncio.Protocol):
     @property
     def names(self) -> DoorNames:
         return self._port.names
-
-    @property
-    def is_5(self) -> bool:
-        return self._connecting.is_5
-
-    @property
-    def most_packet(self) -> int:
-        return self._connecting.wishes.most_packet
-
-    @property
-    def is_explained(self) -> bool:
-        return self._connecting.wishes.is_explained
 
     @property
     def session(self) -> str:
@@ -144,7 +133,7 @@ class MqttConnection(asyncio.Protocol):
             self._subscribe_on()
             for packet in self._reader.feed(data) if self._subscribing is None else ():
                 self._take(packet)
-                if self._is_asked or self._over or self._subscribing is not None:
+                if not self._running or self._over or self._subscribing is not None:
                     break
                 if self._share.is_over:
                     self._rest()
@@ -277,21 +266,21 @@ class MqttConnection(asyncio.Protocol):
     def _take(self, packet: Packet) -> None:
         if self._over:
             return
-        if not self._connecting.asked:
+        if not self._running:
             if not isinstance(packet, Connect):
                 raise PacketError("the first packet is not CONNECT")
             self._transport.pause_reading()
             self._connecting.open(packet, self._publishing)
         elif isinstance(packet, Publish):
             self._publishing.take(packet)
+        elif isinstance(packet, PacketAnswer) and packet.kind == packets.PUBACK:
+            self._reading.acknowledged(packet.packet_id)
         else:
             self._publishing.flush()
             self._take_other(packet)
 
     def _take_other(self, packet: Packet) -> None:
         match packet:
-            case PacketAnswer(kind=packets.PUBACK, packet_id=number):
-                self._reading.acknowledged(number)
             case PacketAnswer(kind=packets.PUBREC, packet_id=number, reason=reason):
                 self._reading.received(number, reason)
             case PacketAnswer(kind=packets.PUBCOMP, packet_id=number):
@@ -361,6 +350,8 @@ class MqttConnection(asyncio.Protocol):
         if self._over or self._running:
             return
         wishes = self._connecting.wishes
+        self.is_5, self.is_explained = self._connecting.is_5, wishes.is_explained
+        self.most_packet = wishes.most_packet
         self._port.entered(self)
         self._running = True
         self._guest.prove()

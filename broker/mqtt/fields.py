@@ -11,6 +11,8 @@ from sapwood.protocol.errors import SapwoodError
 Item = TypeVar("Item")
 MALFORMED: Final = 0x81
 TOO_LARGE: Final = 0x95
+CUT_SHORT: Final = "a packet ends in the middle of a field"
+ID_0: Final = "a packet identifier is 0"
 _MOST_LENGTH_BYTES: Final = 4
 
 
@@ -27,11 +29,11 @@ class PacketError(SapwoodError):
 
 
 class PacketFields:
-    """Of one packet. All methods raise `PacketError` where the body ends too early."""
+    """Of one packet, from place `at` on. All methods raise `PacketError` where the body ends too early."""
 
-    def __init__(self, body: bytes) -> None:
+    def __init__(self, body: bytes, at: int = 0) -> None:
         self._body = body
-        self._at = 0
+        self._at = at
 
     def __repr__(self) -> str:
         return f"<PacketFields at {self._at} of {len(self._body)} bytes>"
@@ -44,7 +46,7 @@ class PacketFields:
     def _take(self, count: int) -> bytes:
         taken = self._body[self._at : self._at + count]
         if len(taken) < count:
-            raise PacketError("a packet ends in the middle of a field")
+            raise PacketError(CUT_SHORT)
         self._at += count
         return taken
 
@@ -71,18 +73,12 @@ class PacketFields:
         return self._take(self.number())
 
     def text(self) -> str:
-        try:
-            text = self.binary().decode()
-        except UnicodeDecodeError:
-            raise PacketError("a text is not UTF-8") from None
-        if "\x00" in text:
-            raise PacketError("a text holds U+0000")
-        return text
+        return decoded(self.binary())
 
     def packet_id(self) -> int:
         number = self.number()
         if not number:
-            raise PacketError("a packet identifier is 0")
+            raise PacketError(ID_0)
         return number
 
     def part(self) -> "PacketFields":
@@ -107,8 +103,23 @@ class PacketFields:
             raise PacketError("a packet is longer than its fields")
 
 
+def decoded(data: bytes) -> str:
+    """The text of a field. Raises `PacketError`."""
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        raise PacketError("a text is not UTF-8") from None
+    if "\x00" in text:
+        raise PacketError("a text holds U+0000")
+    return text
+
+
 def variable(length: int) -> bytes:
     """A variable byte integer."""
+    if length < 0x80:
+        return bytes((length,))
+    if length < 0x4000:
+        return bytes((length & 0x7F | 0x80, length >> 7))
     found = bytearray()
     while True:
         length, low = length >> 7, length & 0x7F

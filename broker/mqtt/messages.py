@@ -10,6 +10,7 @@ from broker.mqtt.properties import Name
 from sapwood.protocol.bundles import Foreign, Message
 from sapwood.protocol.bundles import Properties as TreeProperties
 
+_BARE: Final = TreeProperties()
 _ONCE: Final = TreeProperties(foreign=Foreign(qos=2))
 
 
@@ -17,7 +18,7 @@ def message_of(publish: Publish, names: DoorNames) -> Message:
     """What is kept of a PUBLISH. Raises `PacketError` for a response topic that is none."""
     said = publish.properties
     if not said:
-        return Message(publish.payload, _ONCE) if publish.qos == 2 else Message(publish.payload)
+        return Message(publish.payload, _ONCE if publish.qos == 2 else _BARE)
     utf8 = said.get(Name.PAYLOAD_FORMAT)
     given = MqttProperties(
         content_type=said.get(Name.CONTENT_TYPE, ""),

@@ -9,8 +9,10 @@ CONNECT is that of all packets behind it.
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
+import msgspec
+
 from broker.mqtt import properties
-from broker.mqtt.fields import PacketError, PacketFields, variable
+from broker.mqtt.fields import CUT_SHORT, ID_0, PacketError, PacketFields, decoded, variable
 from broker.mqtt.properties import NONE, Name, Place, Properties
 from broker.mqtt.reasons import Reason
 from sapwood.protocol.errors import SapwoodError
@@ -57,8 +59,11 @@ class Connect(NamedTuple):
     properties: Properties = NONE
 
 
-class Publish(NamedTuple):
-    """`packet_id`: 0 with QoS 0. `cut`: why nothing of the payload is here, '' if all of it is."""
+class Publish(msgspec.Struct, frozen=True, gc=False):
+    """`packet_id`: 0 with QoS 0. `cut`: why nothing of the payload is here, '' if all of it is.
+
+    This and `PacketAnswer` are made for each message: a NamedTuple takes three times as long to make.
+    """
 
     topic: str
     payload: bytes
@@ -70,7 +75,7 @@ class Publish(NamedTuple):
     properties: Properties = NONE
 
 
-class PacketAnswer(NamedTuple):
+class PacketAnswer(msgspec.Struct, frozen=True, gc=False):
     """PUBACK, PUBREC, PUBREL or PUBCOMP. `kind`: the packet's type."""
 
     kind: int
@@ -112,6 +117,8 @@ PUBACK, PUBREC, PUBREL, PUBCOMP = 4, 5, 6, 7
 _CONNECT, _PUBLISH, _SUBSCRIBE, _UNSUBSCRIBE, _PINGREQ, _DISCONNECT, _AUTH = 1, 3, 8, 10, 12, 14, 15
 _FLAGS: Final = {_CONNECT: 0, PUBACK: 0, PUBREC: 0, PUBREL: 2, PUBCOMP: 0, _SUBSCRIBE: 2, _UNSUBSCRIBE: 2}
 """The lower half of the first byte, where it is fixed."""
+_ACKNOWLEDGES: Final = PUBACK << 4
+"""The first byte of a PUBACK, of which there are as many as messages."""
 QOS, NO_LOCAL, AS_PUBLISHED, HANDLING, _RESERVED = 0x03, 0x04, 0x08, 0x30, 0xC0
 NEVER_RETAINED: Final = 0x20
 """Bits of a subscription's options. `HANDLING`: retained messages, 0x10 = only if it is new, 0x20 = none."""
@@ -156,7 +163,9 @@ class PacketReader:
         buffer += data
         start = 0
         try:
-            while (place := self._body(start := self._passed(start))) is not None:
+            if self._passing:
+                start = self._passed(start)
+            while (place := self._body(start)) is not None:
                 begin, end, length = place
                 cut = end - begin < length
                 packet = _packet(buffer[start], bytes(buffer[begin:end]), LEVEL_3_1_1 if cut else self.level)
@@ -164,9 +173,9 @@ class PacketReader:
                     self.level = packet.level
                 if cut and isinstance(packet, Publish):
                     why = f"a packet of {length} bytes: this node takes {self.most} at most"
-                    packet = packet._replace(cut=why)
+                    packet = msgspec.structs.replace(packet, cut=why)
                     self._passing = length - (end - begin)
-                start = end
+                start = self._passed(end) if self._passing else end
                 yield packet
         finally:
             del buffer[:start]
@@ -183,6 +192,28 @@ class PacketReader:
         Of a PUBLISH that is too long only the head, which is all that is read of it.
         """
         buffer = self._buffer
+        present = len(buffer)
+        if start + 2 > present:
+            return None
+        length, begin = buffer[start + 1], start + 2
+        if length & 0x80:
+            if (found := self._length(start)) is None:
+                return None
+            length, begin = found
+        size = length
+        if length > self.most:
+            if not self.cuts or buffer[start] >> 4 != _PUBLISH:
+                text = f"a packet of {length} bytes: this node takes {self.most} at most"
+                raise PacketError(text, Reason.PACKET_TOO_LARGE)
+            if present < begin + 2:
+                return None
+            size = 2 + int.from_bytes(buffer[begin : begin + 2]) + (2 if buffer[start] & 6 else 0)
+        end = begin + size
+        return (begin, end, length) if end <= present else None
+
+    def _length(self, start: int) -> tuple[int, int] | None:
+        """The length that the packet at `start` says, and where its body begins; None if it is not here."""
+        buffer = self._buffer
         length = shift = 0
         for place in range(start + 1, start + 1 + _MOST_LENGTH_BYTES):
             if place >= len(buffer):
@@ -190,26 +221,17 @@ class PacketReader:
             length |= (buffer[place] & 0x7F) << shift
             shift += 7
             if not buffer[place] & 0x80:
-                break
-        else:
-            raise PacketError("the length of a packet has more than four bytes")
-        begin, size = place + 1, length
-        if length > self.most:
-            if not self.cuts or buffer[start] >> 4 != _PUBLISH:
-                text = f"a packet of {length} bytes: this node takes {self.most} at most"
-                raise PacketError(text, Reason.PACKET_TOO_LARGE)
-            if len(buffer) < begin + 2:
-                return None
-            size = 2 + int.from_bytes(buffer[begin : begin + 2]) + (2 if buffer[start] & 6 else 0)
-        end = begin + size
-        return (begin, end, length) if end <= len(buffer) else None
+                return length, place + 1
+        raise PacketError("the length of a packet has more than four bytes")
 
 
 def _packet(first: int, body: bytes, level: int) -> Packet:
     kind, flags = first >> 4, first & 0x0F
-    fields = PacketFields(body)
     if kind == _PUBLISH:
-        return _publish(flags, fields, level)
+        return _publish(flags, body, level)
+    if first == _ACKNOWLEDGES and len(body) == 2 and any(body):
+        return PacketAnswer(PUBACK, body[0] << 8 | body[1])
+    fields = PacketFields(body)
     if flags != _FLAGS.get(kind, 0):
         raise PacketError(f"a packet of type {kind} with flags {flags:04b}")
     packet = _connect(fields) if kind == _CONNECT else _other(kind, fields, level)
@@ -268,14 +290,23 @@ def _filter(fields: PacketFields) -> str:
     raise PacketError("an empty topic filter")
 
 
-def _publish(flags: int, fields: PacketFields, level: int) -> Publish:
-    qos, again = flags >> 1 & 3, bool(flags & 8)
+def _publish(flags: int, body: bytes, level: int) -> Publish:
+    """Its fields are read in place, as it is the packet that comes most."""
+    qos, again = flags >> 1 & 3, flags & 8 != 0
     if qos == 3 or (again and not qos):
         raise PacketError(f"a PUBLISH with flags {flags:04b}")
-    topic = fields.text()
-    packet_id = fields.packet_id() if qos else 0
-    said = properties.read(fields, Place.PUBLISH) if level == LEVEL_5 else NONE
-    return Publish(topic, fields.rest(), qos, bool(flags & 1), again, packet_id, properties=said)
+    end = 2 + int.from_bytes(body[:2])
+    at = end + 2 if qos else end
+    if at > len(body):
+        raise PacketError(CUT_SHORT)
+    topic, packet_id = decoded(body[2:end]), 0
+    if qos and not (packet_id := body[end] << 8 | body[end + 1]):
+        raise PacketError(ID_0)
+    if level != LEVEL_5:
+        return Publish(topic, body[at:], qos, flags & 1 != 0, again, packet_id)
+    fields = PacketFields(body, at)
+    said = properties.read(fields, Place.PUBLISH)
+    return Publish(topic, fields.rest(), qos, flags & 1 != 0, again, packet_id, properties=said)
 
 
 def _connect(fields: PacketFields) -> Connect:
@@ -326,11 +357,18 @@ def unsuback(packet_id: int, codes: Iterable[int] = (), said: Properties | None 
     return b"\xb0" + variable(len(body)) + body
 
 
+_PLAIN_ANSWERS: Final = {
+    kind: bytes((kind << 4 | _FLAGS[kind], 2)) for kind in (PUBACK, PUBREC, PUBREL, PUBCOMP)
+}
+"""Begin those without a reason."""
+
+
 def answer(kind: int, packet_id: int, reason: int = 0, why: str = "") -> bytes:
     """PUBACK, PUBREC, PUBREL or PUBCOMP. `reason`, `why`: in MQTT 5 only."""
     body = packet_id.to_bytes(2)
-    if reason:
-        body += bytes((reason,)) + (properties.written({Name.REASON_STRING: why}) if why else b"")
+    if not reason:
+        return _PLAIN_ANSWERS[kind] + body
+    body += bytes((reason,)) + (properties.written({Name.REASON_STRING: why}) if why else b"")
     return bytes((kind << 4 | _FLAGS[kind],)) + variable(len(body)) + body
 
 

@@ -34,33 +34,18 @@ MOST_RECEIVED: Final = 8192
 """The Receive Maximum of MQTT 5, held for QoS 2. Of QoS 1 no more is read while much is on its way."""
 _LONGEST_NAME: Final = 1024
 _LONGEST_REASON: Final = 300
+_ANSWERED: Final = {1: packets.PUBACK, 2: packets.PUBREC}
+"""How a message is answered, by its QoS."""
 _NEVER: Final = (TooLarge.code, BadRequest.code)
 """Codes of refusals that will be the same whenever the message comes."""
 
 
-class _Acknowledgement(NamedTuple):
-    """To one message of QoS 1 or 2. `why`: where it was refused."""
-
-    qos: int
-    packet_id: int
-    reason: int = 0
-    why: str = ""
-
-    def written(self, client: Speaker) -> bytes:
-        """As its client takes it: sections 3.1.2.11.7 and 3.4.2.2.2 of MQTT 5 forbid the text for some."""
-        kind = packets.PUBACK if self.qos == 1 else packets.PUBREC
-        said = packets.answer(kind, self.packet_id, self.reason, self.why)
-        if self.why and not (client.is_explained and len(said) <= client.most_packet):
-            return packets.answer(kind, self.packet_id, self.reason)
-        return said
-
-
 class _Sent(NamedTuple):
-    """Messages under way to the disk, up to the number `last`; the answers to them."""
+    """Messages under way to the disk, up to the number `last`; the answers to them, as they are written."""
 
     last: int
     size: int
-    answers: list[_Acknowledgement]
+    answers: list[bytes]
 
 
 class Publishing:
@@ -91,7 +76,7 @@ class Publishing:
         if publish.qos == 2 and publish.packet_id:
             if publish.packet_id in self.received:
                 self.flush()
-                self._answer([_Acknowledgement(2, publish.packet_id)])
+                self._answer([packets.answer(packets.PUBREC, publish.packet_id)])
                 return
             if self._client.is_5 and len(self.received) >= MOST_RECEIVED:
                 why = f"more than {MOST_RECEIVED} messages of QoS 2 are not released"
@@ -102,7 +87,7 @@ class Publishing:
                 if not self._client.is_5:
                     raise
                 self.flush()
-                self._answer([_Acknowledgement(2, publish.packet_id, Reason.QUOTA_EXCEEDED, str(error))])
+                self._answer([self._refusal(publish, Reason.QUOTA_EXCEEDED, str(error))])
                 return
         if self._gathered and not self._goes_with(publish):
             self.flush()
@@ -138,7 +123,7 @@ class Publishing:
             return
         body = b"".join(map(bundles.encode_message, messages))
         begin, self._last = self._last + 1, self._last + len(gathered)
-        answers = [_Acknowledgement(each.qos, each.packet_id) for each in gathered if each.packet_id]
+        answers = [packets.answer(_ANSWERED[each.qos], each.packet_id) for each in gathered if each.packet_id]
         self._under_way.append(_Sent(self._last, len(body), answers))
         self._unconfirmed += len(body)
         retained = first.retain and destination.kind == Kind.TOPIC
@@ -183,7 +168,7 @@ class Publishing:
         while self._under_way and self._under_way[0].last <= through:
             sent = self._under_way.popleft()
             self._unconfirmed -= sent.size
-            done += [each.written(self._client) for each in sent.answers]
+            done += sent.answers
         self._client.write(b"".join(done))
 
     def rejected(self, frame: Reject) -> str:
@@ -207,12 +192,18 @@ class Publishing:
         if not self._client.is_5:
             self._bury(refused, why)
             reason, why = 0, ""
-        answers = [
-            _Acknowledgement(each.qos, each.packet_id, reason, why) for each in refused if each.packet_id
-        ]
-        for each in answers if reason else ():
+        answered = [each for each in refused if each.packet_id]
+        for each in answered if reason else ():
             self.received.discard(each.packet_id)
-        self._answer(answers)
+        self._answer([self._refusal(each, reason, why) for each in answered])
+
+    def _refusal(self, publish: Publish, reason: int, why: str) -> bytes:
+        """As its client takes it: sections 3.1.2.11.7 and 3.4.2.2.2 of MQTT 5 forbid the text for some."""
+        client, kind = self._client, _ANSWERED[publish.qos]
+        said = packets.answer(kind, publish.packet_id, reason, why)
+        if why and not (client.is_explained and len(said) <= client.most_packet):
+            return packets.answer(kind, publish.packet_id, reason)
+        return said
 
     def _bury(self, publishes: list[Publish], reason: str) -> None:
         """Dead letters, in the transaction after which they are answered; of what its account may not send
@@ -238,7 +229,7 @@ class Publishing:
             return False
         return True
 
-    def _answer(self, answers: list[_Acknowledgement]) -> None:
+    def _answer(self, answers: list[bytes]) -> None:
         """In their turn: behind the answers to all that came before."""
         self._under_way.append(_Sent(self._last, 0, answers))
         self._client.after_commit(partial(self.confirmed, self._last))

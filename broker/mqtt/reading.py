@@ -263,30 +263,7 @@ class MqttReading:
         except FrameError as error:  # an older version kept it without a look
             self._refuse(frame, error)
             return
-        skip = bundles.mask_bits(frame.skip)
-        parts, on_disk = [], True
-        for index, message in enumerate(messages):
-            if skip >> index & 1:
-                continue
-            transfer, most = frame.first + index, reading.options & packets.QOS
-            qos = min(most, qos_of(message)) if frame.flags & Flag.PERSISTENT else 0
-            number = self._ids.known(transfer)
-            if number and qos < 2:
-                self._abandon(number)
-                number = 0
-            is_new = bool(qos) and not number
-            if is_new:
-                number = self._ids.next(transfer, qos)
-            packet = self._packet(frame, reading, message, qos, number, again=not is_new)
-            if len(packet) > self._client.most_packet:
-                self._too_large(transfer, number, len(packet))
-                continue
-            if is_new and qos == 2 and self._kept is not None:
-                on_disk = False
-            if not qos:
-                self._acks.append(transfer)  # it is dealt with as soon as it is written
-            parts.append(packet)
-        said = b"".join(parts)
+        said, on_disk = self._packets(frame, reading, messages)
         if self._early is not None:
             self._early.append(said)
             if sum(map(len, self._early)) > _MOST_BEFORE_SUBACK:
@@ -295,6 +272,35 @@ class MqttReading:
             self._client.write(said)
         else:
             self.write_committed(said)
+
+    def _packets(self, frame: Deliver, reading: _Reading, messages: list[Message]) -> tuple[bytes, bool]:
+        """The PUBLISH packets, and whether they may be written now: all that they say is on disk."""
+        skip, most = bundles.mask_bits(frame.skip), reading.options & packets.QOS
+        most = most if frame.flags & Flag.PERSISTENT else 0
+        most_packet = self._client.most_packet
+        name = self._client.names.topic(frame.destination).encode()
+        parts, on_disk = [], True
+        for index, message in enumerate(messages):
+            if skip >> index & 1:
+                continue
+            transfer, qos = frame.first + index, most and min(most, qos_of(message))
+            number = self._ids.known(transfer)
+            if number and qos < 2:
+                self._abandon(number)
+                number = 0
+            is_new = bool(qos) and not number
+            if is_new:
+                number = self._ids.next(transfer, qos)
+            packet = self._packet(frame, reading, message, name, qos, number, again=not is_new)
+            if len(packet) > most_packet:
+                self._too_large(transfer, number, len(packet))
+                continue
+            if is_new and qos == 2 and self._kept is not None:
+                on_disk = False
+            if not qos:
+                self._acks.append(transfer)  # it is dealt with as soon as it is written
+            parts.append(packet)
+        return b"".join(parts), on_disk
 
     def hold_back(self) -> None:
         """Give nothing before the SUBACK that comes: a client may take the answer for what comes first."""
@@ -319,13 +325,21 @@ class MqttReading:
         self._client.after_commit(write)
 
     def _packet(
-        self, frame: Deliver, reading: _Reading, message: Message, qos: int, number: int, *, again: bool
+        self,
+        frame: Deliver,
+        reading: _Reading,
+        message: Message,
+        name: bytes,
+        qos: int,
+        number: int,
+        *,
+        again: bool,
     ) -> bytes:
-        """The PUBLISH of a message. `again`: it was given over an earlier connection."""
+        """The PUBLISH of a message under topic `name`. `again`: it was given over an earlier connection."""
         client, flags = self._client, frame.flags
         retain = flags & Flag.KEPT or (reading.options & packets.AS_PUBLISHED and flags & Flag.RETAINED)
         dup = bool(qos) and (again or frame.redelivered or bool(flags & Flag.MAYBE_DUPLICATE))
-        name, said = client.names.topic(frame.destination).encode(), b""
+        said = b""
         if client.is_5:
             name, alias = self._aliases.of(name)
             said = written(message, client.names, frame.elapsed, reading.identifier, alias)

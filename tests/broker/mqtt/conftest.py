@@ -29,6 +29,7 @@ class DoorClient:
     client_id = "till"
     is_5 = False
     most_packet = 1 << 32
+    is_explained = True
     failure = ""
 
     def __init__(self, forest: Forest, rights: Rights) -> None:
