@@ -254,6 +254,74 @@ async def test_all_of_one_reason_are_returned_after_a_question(
     assert len(fake.dead) == 25
 
 
+async def test_after_a_search_only_the_letters_that_it_shows_are_returned(
+    opened: Opened, served: Served, fake: FakeNode
+) -> None:
+    page = await opened(await served(fake), "dead")
+    await page.get_by_role("searchbox").fill("letter-3")
+    await expect(page.locator(".head .sum").first).to_have_text("8 letters")
+    await page.get_by_role("button", name="Return 8…").click()
+    dialog = page.get_by_role("dialog")
+    await expect(dialog).to_contain_text("the 8 letters that the search shows")
+    await dialog.get_by_role("button", name="Return them").click()
+    await expect(page.locator(".notice")).to_have_text("8 letters returned.")
+    assert len(fake.dead) == 29
+
+
+async def test_a_payload_keeps_its_numbers_as_they_were_written(
+    opened: Opened, served: Served, fake: FakeNode
+) -> None:
+    page = await opened(await served(fake), "queues")
+    shown = await page.evaluate(
+        """async (payload) => {
+          const { wholeMessage } = await import(new URL("whole.js", document.baseURI));
+          return wholeMessage({ id: "1", size: 1, payload }, () => {})[3].textContent;
+        }""",
+        '{"till": 9007199254740993, "sum":1.50,"a,b": [ "x: \\"}" , {} , [] , [1e2,null]]}',
+    )
+    assert shown.splitlines() == [
+        "{",
+        '  "till": 9007199254740993,',
+        '  "sum": 1.50,',
+        '  "a,b": [',
+        '    "x: \\"}",',
+        "    {},",
+        "    [],",
+        "    [",
+        "      1e2,",
+        "      null",
+        "    ]",
+        "  ]",
+        "}",
+    ]
+
+
+async def test_one_question_is_under_way_at_a_time(opened: Opened, served: Served, fake: FakeNode) -> None:
+    """Asked anew while a question is under way: its answer is of before, and no second round begins."""
+    page = await opened(await served(fake), "charts")
+    took = await page.evaluate(
+        """async () => {
+          const { poll } = await import(new URL("api.js", document.baseURI));
+          const asked = [];
+          const taken = [];
+          const asking = (path, { signal }) => new Promise((answer) => asked.push({ answer, signal }));
+          const turn = () => new Promise((done) => setTimeout(done, 50));
+          const made = poll("", () => 0.01, () => ({}), (found) => taken.push(found), () => {}, asking);
+          await turn();
+          made.soon();
+          await turn();
+          asked[0].answer("old");
+          asked[1].answer("new");
+          await turn();
+          const under_way = asked.length - 2;
+          const given_up = asked[0].signal.aborted;
+          made.stop();
+          return [taken, under_way, given_up, asked[2].signal.aborted];
+        }"""
+    )
+    assert took == [["new"], 1, True, True]
+
+
 async def test_the_token_is_asked_for_and_kept_for_this_tab(
     opened: Opened, served: Served, fake: FakeNode, watched: Any
 ) -> None:

@@ -110,31 +110,32 @@ export async function stream(path, { query, signal }, take) {
 
 // Asks again and again until stopped: `take(answer)` or `fail(error)`. Rests while the page is hidden.
 // First when the caller is done: `options` may then use what the caller makes of what this returns.
+// Law: one question is under way at a time. One that `soon` overtakes is given up: its answer is of before.
 export function poll(path, seconds, options, take, fail, asking = ask) {
-  const controller = new AbortController();
   let timer = 0;
+  let flight = new AbortController();
   const again = () => {
-    if (!controller.signal.aborted) timer = setTimeout(once, seconds() * 1000);
+    timer = setTimeout(once, seconds() * 1000);
   };
   async function once() {
     if (document.hidden) return again();
+    const { signal } = (flight = new AbortController());
     try {
-      const found = await asking(path, { ...options(), signal: controller.signal });
-      if (!controller.signal.aborted) take(found);
+      const found = await asking(path, { ...options(), signal });
+      if (!signal.aborted) take(found);
     } catch (error) {
-      if (!controller.signal.aborted) fail(error);
+      if (!signal.aborted) fail(error);
     }
-    return again();
+    return signal.aborted ? undefined : again();
   }
-  timer = setTimeout(once, 0);
-  return {
-    stop: () => {
-      clearTimeout(timer);
-      controller.abort();
-    },
-    soon: () => {
-      clearTimeout(timer);
-      timer = setTimeout(once, 0);
-    },
+  const stop = () => {
+    clearTimeout(timer);
+    flight.abort();
   };
+  const soon = () => {
+    stop();
+    timer = setTimeout(once, 0);
+  };
+  soon();
+  return { stop, soon };
 }

@@ -7,6 +7,7 @@ import { download } from "./saving.js";
 
 const MOST_SHOWN = 256 * 1024;
 const A_LINE = 16;
+const DEEPEST = 200;
 const FORMS = { text: ["Text", asText], json: ["JSON", asJson], hex: ["Hex", hexadecimal] };
 
 // `close()` is called by the button that hides it.
@@ -40,13 +41,31 @@ function asText(data) {
   return new TextDecoder().decode(data);
 }
 
-// Null where it is none.
+const TOKENS = /"(?:[^"\\]|\\.)*"|[{}[\],:]|[^\s{}[\],:"]+/g;
+
+// With its lines; null where it is none, or too deep to be read. Its texts and numbers stay as they were written: a number of 64 bits is
+// more than this language keeps.
 function asJson(data) {
+  const text = new TextDecoder().decode(data);
   try {
-    return JSON.stringify(JSON.parse(new TextDecoder().decode(data)), null, 2);
+    JSON.parse(text);
   } catch {
     return null;
   }
+  let depth = 0;
+  let before = "";
+  let written = "";
+  const line = () => `\n${"  ".repeat(depth)}`;
+  for (const [token] of text.matchAll(TOKENS)) {
+    const ends = token === "}" || token === "]";
+    if (ends) depth -= 1;
+    if (ends ? before !== "{" && before !== "[" : before === "{" || before === "[" || before === ",") written += line();
+    written += token === ":" ? ": " : token;
+    if (token === "{" || token === "[") depth += 1;
+    if (depth > DEEPEST) return null;
+    before = token;
+  }
+  return written;
 }
 
 function hexadecimal(data) {

@@ -11,6 +11,7 @@ import { shortId } from "../queue_messages.js";
 function show(root, { live }) {
   let reason = "";
   let told = null;
+  let shown = [];
   const chosen = new Set();
   const reasons = segments("Reason", (value) => {
     reason = value;
@@ -20,20 +21,21 @@ function show(root, { live }) {
   const giveBack = h("button", { type: "button", on: { click: () => returnThem() } }, "Return");
   const away = h("button", { type: "button", class: "danger", on: { click: () => deleteThem() } }, "Delete…");
 
-  // What the two buttons are about: the chosen letters, else all that the filter shows.
+  // What the two buttons are about: the chosen letters, else those that a search shows, else all that the node has.
   const aim = () => {
-    if (chosen.size) return { body: { ids: [...chosen] }, text: plural(chosen.size, "chosen letter") };
-    return { body: reason ? { reason } : { all: true }, text: reason ? `all letters with the reason ${reason}` : "all dead letters" };
+    if (chosen.size) return { body: { ids: [...chosen] }, text: plural(chosen.size, "chosen letter"), first: false };
+    if (made.searched) return { body: { ids: shown.map((row) => row.id) }, text: `the ${plural(shown.length, "letter")} that the search shows`, first: true };
+    return { body: reason ? { reason } : { all: true }, text: reason ? `all letters with the reason ${reason}` : "all dead letters", first: true };
   };
   const done = () => {
     chosen.clear();
     made.soon();
   };
-  const returnThem = async (body = aim().body, text = aim().text) => {
-    if (!body.ids && !(await sure("Return them?", `This puts ${text} back on the way to where they were going.`, "Return them"))) return;
+  const returnThem = async ({ body, text, first } = aim()) => {
+    if (first && !(await sure("Return them?", `This puts ${text} back on the way to where they were going.`, "Return them"))) return;
     if (await act(() => ask("dead/return", { method: "POST", body }), (found) => `${plural(found?.returned ?? body.ids?.length ?? 0, "letter")} returned.${found?.kept ? ` ${count(found.kept)} could not be, and stay here.` : ""}`)) done();
   };
-  const deleteThem = async (body = aim().body, text = aim().text) => {
+  const deleteThem = async ({ body, text } = aim()) => {
     if (!(await sure("Delete them?", `This deletes ${text} for good.`, "Delete"))) return;
     if (await act(() => ask("dead", { method: "DELETE", body }), (found) => `${plural(found?.messages ?? found?.deleted ?? body.ids?.length ?? 0, "letter")} deleted.`)) done();
   };
@@ -73,6 +75,7 @@ function show(root, { live }) {
       { key: "preview", title: "Begins with", width: "minmax(180px, 1.8fr)", text: (row) => visible(String(row.preview ?? "").slice(0, 200)), draw: (row) => h("span", { class: "mono" }, visible(String(row.preview ?? "").slice(0, 200))) },
     ],
     drawn: (rows) => {
+      shown = rows;
       const present = new Set(rows.map((row) => row.id));
       for (const id of chosen) if (!present.has(id)) chosen.delete(id);
       const known = [...headsOf(live.status?.dead?.reasons, told?.reasons)];
@@ -80,8 +83,9 @@ function show(root, { live }) {
       const none = !rows.length;
       giveBack.disabled = away.disabled = none;
       giveBack.classList.toggle("primary", chosen.size > 0);
-      giveBack.textContent = chosen.size ? `Return ${count(chosen.size)}` : "Return all…";
-      away.textContent = chosen.size ? `Delete ${count(chosen.size)}…` : "Delete all…";
+      const some = made.searched ? count(rows.length) : "all";
+      giveBack.textContent = chosen.size ? `Return ${count(chosen.size)}` : `Return ${some}…`;
+      away.textContent = chosen.size ? `Delete ${count(chosen.size)}…` : `Delete ${some}…`;
     },
   });
   return made;
@@ -91,7 +95,7 @@ const headOf = (row) => head(row.reason);
 
 function showLetter(row, returnThem, deleteThem) {
   const side = panel("Dead letter");
-  const body = { ids: [row.id] };
+  const aimed = { body: { ids: [row.id] }, text: "this letter", first: false };
   const close = (made) => made.then(() => side.close());
   side.body.append(
     facts([
@@ -107,8 +111,8 @@ function showLetter(row, returnThem, deleteThem) {
     ]),
     row.preview === undefined ? "" : h("section", {}, h("h3", {}, "Begins with", row.encoding === "base64" && h("span", { class: "tag" }, "base64")), row.unreadable ? h("p", { class: "muted" }, visible(row.unreadable)) : h("pre", { class: "payload" }, `${visible(row.preview)}${row.truncated ? "…" : ""}`)),
     h("div", { class: "head" },
-      h("button", { type: "button", class: "primary", on: { click: () => close(returnThem(body, "this letter")) } }, "Return"),
-      h("button", { type: "button", class: "danger", on: { click: () => close(deleteThem(body, "this letter")) } }, "Delete…")),
+      h("button", { type: "button", class: "primary", on: { click: () => close(returnThem(aimed)) } }, "Return"),
+      h("button", { type: "button", class: "danger", on: { click: () => close(deleteThem(aimed)) } }, "Delete…")),
   );
 }
 
