@@ -8,6 +8,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from bridges.tls import TlsError
+from broker.alarms.watch import AlarmWatch
+from broker.alarms.webhook import receiver_of
 from broker.core.errors import SwitchError
 from broker.entrance.certificates import holder
 from broker.entrance.entrance import Entrance
@@ -17,6 +20,7 @@ from broker.forwards.forwards import Forwards
 from broker.grants import Grants
 from broker.host import Host
 from broker.link_secrets import LinkSecrets
+from config.alarms import rules_of
 from config.errors import ConfigurationError
 from config.model import Site
 from sapwood.protocol.errors import Refusal
@@ -30,6 +34,7 @@ _log = logging.getLogger("sapwood.node")
 
 class Access:
     """Of one node. `registry`: who decides who joins, where this node invites. `forwards`: what it offers.
+    `alarms`: whom it tells of what, None = it takes no samples.
 
     `read`: reads its file, None = it was not started from one.
     """
@@ -43,6 +48,7 @@ class Access:
         policy: EntrancePolicy,
         registry: "Registry | None",
         forwards: Forwards,
+        alarms: AlarmWatch | None,
         read: Callable[[], Site] | None,
     ) -> None:
         core = host.core
@@ -54,6 +60,7 @@ class Access:
         self._read = read
         self.registry = registry
         self.forwards = forwards
+        self.alarms = alarms
         self._ask_registry()
         if registry is not None:
             registry.on_out = self._end_link
@@ -95,7 +102,8 @@ class Access:
             secrets = LinkSecrets(site, closed=self._asks_for_names)
             policy = policy_of(site)
             operators = operators_of(site)
-        except (ConfigurationError, PasswordError) as error:
+            receiver = receiver_of(site)
+        except (ConfigurationError, PasswordError, TlsError) as error:
             _log.warning("! the file was not read again, nothing has changed: %s", error)
             raise SwitchError(str(error)) from None
         self._site, self._secrets, self.grants = site, secrets, Grants(site)
@@ -107,6 +115,8 @@ class Access:
         self.operators.become(operators)
         self.forwards.configure(site.forwards, site.folders)
         self.forwards.applications.configure(site.channels)
+        if self.alarms is not None:
+            self.alarms.configure(rules_of(site.alarms), receiver, site.alarms.webhook.least)
         away = self._turn_away()
         self._host.wake()
         self.grants.warn(_log)
@@ -137,6 +147,7 @@ class Access:
             channels=read.channels,
             operators=read.operators,
             oidc=read.oidc,
+            alarms=read.alarms,
             accounts=read.accounts,
             account_passwords=read.account_passwords,
         )

@@ -116,7 +116,8 @@ class Node:
             registry = registry_of(site, loaded, driver.committer.commit, driver.now)
             self._sharing = sharing_of(driver, registry, loaded.meta)
             forwards = Forwards(driver, driver.wires, site)
-            access = Access(driver, site, secrets, grants, policy, registry, forwards, self._read)
+            alarms = self._alarms() if site.history.enabled else None
+            access = Access(driver, site, secrets, grants, policy, registry, forwards, alarms, self._read)
             self._surround(access, chronicle, room)
             await self._listen()
         except BaseException:
@@ -207,8 +208,9 @@ class Node:
             renewal=renewal_of(site, driver.core),
             door=None,
             started_at=self._started_at,
+            alarms=access.alarms,
         )
-        sampler = self._watch_figures() if site.history.enabled else None
+        sampler = self._watch_figures(access.alarms) if access.alarms is not None else None
         self.running = RunningNode(
             driver=driver,
             cells=cells,
@@ -222,20 +224,22 @@ class Node:
             recent=chronicle.recent,
             trail=ChangeTrail(site.data_directory / "trail"),
             sampler=sampler,
-            alarms=self.report.alarms,
+            alarms=access.alarms,
             status=self.status,
         )
         serve(self.running, OPERATIONS)
 
-    def _watch_figures(self) -> Sampler:
+    def _alarms(self) -> AlarmWatch:
+        site, alarms = self.site, self.site.alarms
+        folder, receiver = site.data_directory, receiver_of(site)
+        return AlarmWatch(self.core, rules_of(alarms), folder, receiver, alarms.webhook.least)
+
+    def _watch_figures(self, alarms: AlarmWatch) -> Sampler:
         """Samples for charts, and the alarms that look at them."""
-        site, report = self.site, self.report
-        alarms, folder = site.alarms, site.data_directory
-        sampler = Sampler(report, folder, site.history.every)
-        receiver = receiver_of(site)
-        report.alarms = AlarmWatch(self.core, rules_of(alarms), folder, receiver, alarms.webhook.least)
-        sampler.watchers.append(report.alarms.look)
-        report.warners += [sampler.warnings, report.alarms.warnings]
+        report = self.report
+        sampler = Sampler(report, self.site.data_directory, self.site.history.every)
+        sampler.watchers.append(alarms.look)
+        report.warners += [sampler.warnings, alarms.warnings]
         return sampler
 
     async def _listen(self) -> None:

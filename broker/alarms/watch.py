@@ -60,6 +60,8 @@ class AlarmWatch:
         self._path = folder / FILE
         self._clock, self._running = clock, running
         self._least = SEVERITIES.index(least)
+        self._saving: asyncio.Task[None] | None = None
+        self._unsaved = False
         kept = _read(self._path)
         before = {(each.name, each.rule): each.since for each in kept.raised}
         self._since: dict[str, float] = {}
@@ -69,19 +71,36 @@ class AlarmWatch:
             self.states.append(AlarmState(rule, raised=since is not None))
             if since is not None:
                 self._since[rule.name] = since
-        self.webhook = (
-            AlarmWebhook(receiver, kept.waiting, changed=self._save) if receiver is not None else None
-        )
-        self._saving: asyncio.Task[None] | None = None
-        self._unsaved = False
+        self._webhook = AlarmWebhook(receiver, kept.waiting if receiver else (), changed=self._save)
 
     def __repr__(self) -> str:
         return f"<AlarmWatch rules={len(self.states)} raised={len(self._since)}>"
 
     async def run(self) -> None:
         """Tell the receiver, until cancelled."""
-        if self.webhook is not None:
-            await self.webhook.run()
+        await self._webhook.run()
+
+    @property
+    def webhook(self) -> AlarmWebhook | None:
+        """None: the file names no receiver."""
+        return self._webhook if self._webhook.is_named else None
+
+    def configure(self, rules: Iterable[AlarmRule], receiver: Receiver | None, least: Severity) -> None:
+        """The site's file was read again. An alarm whose condition is as it was goes on; another one begins
+        anew, and if it was raised, it ends, and the receiver that is named now is told so."""
+        self._webhook.configure(receiver)
+        self._least = SEVERITIES.index(least)
+        before = {(state.rule.name, condition(state.rule)): state for state in self.states}
+        self.states = []
+        for rule in rules:
+            state = before.pop((rule.name, condition(rule)), None) or AlarmState(rule)
+            state.rule = rule
+            self.states.append(state)
+        for state in before.values():
+            if state.raised:
+                state.raised = False
+                self._changed(state, AlarmChange.ENDED)
+        self._save()
 
     def since(self, name: str) -> float | None:
         """Since when it is raised, seconds since 1970; None: it is not."""
@@ -132,8 +151,8 @@ class AlarmWatch:
         glyph = "!" if change is AlarmChange.RAISED else "="
         text = "%s alarm %s %s (%s): %s, now %g"
         _log.log(level, text, glyph, rule.name, change, rule.severity, condition(rule), state.value)
-        if self.webhook is not None and SEVERITIES.index(rule.severity) >= self._least:
-            self.webhook.tell(self._event(state, str(change), now, since))
+        if SEVERITIES.index(rule.severity) >= self._least:
+            self._webhook.tell(self._event(state, str(change), now, since))
         self._save()
 
     def _event(self, state: AlarmState, change: str, now: float, since: float) -> Event:
@@ -157,11 +176,11 @@ class AlarmWatch:
 
     def test(self) -> str:
         """Tell the receiver that this is a test; returns the event's id. Caller's duty: there is one."""
-        assert self.webhook is not None
+        assert self._webhook.is_named
         now = self._clock()
         event = self._event(AlarmState(AlarmRule(name="test", metric="waiting", above=0.0)), "test", now, now)
         event |= {"text": f"{event['node']}: this is a test of the webhook", "severity": "info"}
-        self.webhook.tell(event)
+        self._webhook.tell(event)
         return str(event["id"])
 
     # --- on disk
@@ -189,7 +208,7 @@ class AlarmWatch:
             for state in self.states
             if state.raised
         ]
-        return _Kept(raised=raised, waiting=self.webhook.waiting if self.webhook is not None else [])
+        return _Kept(raised=raised, waiting=self._webhook.waiting)
 
     async def close(self) -> None:
         """Write what was not written yet."""

@@ -5,11 +5,12 @@ Law: only the site's file says where. Redirects are not followed, so no receiver
 Law: address, token and key are secrets: errors and the status name the host alone.
 Law: a signature covers the time of the request as well as its body, so that nobody repeats it later.
 
-An answer of 2xx ends an event. So does a refusal that would be the same next time (4xx, but for 408, 425 and
-429); it is counted and is in the log. All else is tried again, with growing pauses.
+An answer of 2xx ends an event. So does one that would be the same next time: a redirect, and a refusal (4xx,
+but for 408, 425 and 429); it is counted and is in the log. All else is tried again, with growing pauses.
 """
 
 import asyncio
+import contextlib
 import hashlib
 import hmac
 import logging
@@ -83,11 +84,12 @@ def signature(key: str, at: str, body: bytes) -> str:
 
 
 class AlarmWebhook:
-    """Of one receiver. `changed`: told when what waits has changed. `clock`: seconds since 1970."""
+    """Of one receiver, None: nobody is told. `changed`: told when what waits has changed. `clock`: seconds
+    since 1970."""
 
     def __init__(
         self,
-        receiver: Receiver,
+        receiver: Receiver | None,
         waiting: Iterable[Event] = (),
         *,
         changed: Callable[[], None] = lambda: None,
@@ -95,6 +97,7 @@ class AlarmWebhook:
         first_pause: float = _FIRST_PAUSE,
     ) -> None:
         self._receiver = receiver
+        self._turned = asyncio.Event()
         self._waiting = deque(waiting, maxlen=MOST)
         self._changed, self._clock = changed, clock
         self._pauses = Growing(first_pause, _LONGEST_PAUSE)
@@ -103,7 +106,25 @@ class AlarmWebhook:
         self.error = ""
 
     def __repr__(self) -> str:
-        return f"<AlarmWebhook to {self._receiver.host} waiting={len(self._waiting)}>"
+        return f"<AlarmWebhook to {self._host} waiting={len(self._waiting)}>"
+
+    @property
+    def _host(self) -> str:
+        return self._receiver.host if self._receiver is not None else "nobody"
+
+    @property
+    def is_named(self) -> bool:
+        """Is there a receiver?"""
+        return self._receiver is not None
+
+    def configure(self, receiver: Receiver | None) -> None:
+        """From now on this one is told, also of what waits: at once, whatever pause there was."""
+        self._receiver = receiver
+        if receiver is None:
+            self._waiting.clear()
+        self.error = ""
+        self._turned.set()
+        self._changed()
 
     @property
     def waiting(self) -> list[Event]:
@@ -111,7 +132,9 @@ class AlarmWebhook:
         return list(self._waiting)
 
     def tell(self, event: Event) -> None:
-        """Queue an event."""
+        """Queue an event. Nothing where nobody is told."""
+        if self._receiver is None:
+            return
         if len(self._waiting) == MOST:
             self.dropped += 1
         self._waiting.append(event)
@@ -132,24 +155,37 @@ class AlarmWebhook:
                 await self._came.wait()
 
     async def _deliver(self, session: "ClientSession", event: Event) -> None:
+        self._turned.clear()
         retrying = AsyncRetrying(
-            wait=self._pauses, retry=retry_if_exception_type(_NotTaken), before_sleep=self._failed
+            wait=self._pauses,
+            retry=retry_if_exception_type(_NotTaken),
+            before_sleep=self._failed,
+            sleep=self._rest,
         )
         await retrying(self._post, session, event)
         if self._waiting and self._waiting[0] is event:  # else newer ones have pushed it out meanwhile
             self._waiting.popleft()
         self._changed()
 
+    async def _rest(self, seconds: float) -> None:
+        """Between two attempts; another receiver ends it."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._turned.wait()
+        self._turned.clear()
+
     async def _post(self, session: "ClientSession", event: Event) -> None:
         """Raises `_NotTaken`."""
         from aiohttp import ClientError
 
         body, receiver = _encode(event), self._receiver
+        if receiver is None:
+            return
         try:
             async with session.post(
                 receiver.uri,
                 data=body,
-                headers=self._headers(event, body),
+                headers=self._headers(receiver, event, body),
                 ssl=receiver.tls if receiver.tls is not None else True,
                 allow_redirects=False,
             ) as answer:
@@ -159,24 +195,25 @@ class AlarmWebhook:
         if 200 <= status < 300:
             self.sent += 1
             self._say("")
-        elif 400 <= status < 500 and status not in _AGAIN:
+        elif 300 <= status < 500 and status not in _AGAIN:
             self.refused += 1
-            self._say(f"it refused an event with {status}")
+            redirect = ", and nobody follows a redirect: name the address that takes alarms"
+            self._say(f"it refused an event with {status}{redirect if status < 400 else ''}")
         else:
             raise _NotTaken(f"it answered {status}")
 
-    def _headers(self, event: Event, body: bytes) -> dict[str, str]:
+    def _headers(self, receiver: Receiver, event: Event, body: bytes) -> dict[str, str]:
         headers = {
             "Content-Type": "application/json",
             "User-Agent": "sapwood",
             "Idempotency-Key": str(event["id"]),
         }
-        if self._receiver.token:
-            headers["Authorization"] = f"Bearer {self._receiver.token}"
-        if self._receiver.key:
+        if receiver.token:
+            headers["Authorization"] = f"Bearer {receiver.token}"
+        if receiver.key:
             at = str(int(self._clock()))
             headers["Sapwood-Timestamp"] = at
-            headers["Sapwood-Signature"] = signature(self._receiver.key, at, body)
+            headers["Sapwood-Signature"] = signature(receiver.key, at, body)
         return headers
 
     def _failed(self, attempt: RetryCallState) -> None:
@@ -186,14 +223,14 @@ class AlarmWebhook:
     def _say(self, error: str) -> None:
         """In the log, once for each new text."""
         if error and error != self.error:
-            _log.warning("! the webhook at %s does not take alarms: %s", self._receiver.host, error)
+            _log.warning("! the webhook at %s does not take alarms: %s", self._host, error)
         elif self.error and not error:
-            _log.info("= the webhook at %s takes alarms again", self._receiver.host)
+            _log.info("= the webhook at %s takes alarms again", self._host)
         self.error = error
 
     def status(self) -> dict[str, Any]:
         return {
-            "host": self._receiver.host,
+            "host": self._host,
             "waiting": len(self._waiting),
             "sent": self.sent,
             "refused": self.refused,

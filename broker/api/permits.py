@@ -229,8 +229,8 @@ def _changed(node: RunningNode, name: str) -> ChildPermit:
 @operation(
     "POST",
     "/api/permits/reload",
-    "Read the site's file again: who may be a child, and what children may do. Only children that it "
-    "names no more lose their links.",
+    "Read the site's file again: who may be a child, what children may do, and the alarms. Only children "
+    "that it names no more lose their links.",
     "tree",
     (AT,),
     remote="permits reload",
@@ -240,7 +240,7 @@ def _changed(node: RunningNode, name: str) -> ChildPermit:
     commands=(
         PlainCommand(
             "permits reload",
-            "Read the site's file again, as SIGHUP does. Who may be a child, and what children may do.",
+            "Read the site's file again, as SIGHUP does: who may do what, and the alarms.",
             texts=_WHOSE,
         ),
     ),

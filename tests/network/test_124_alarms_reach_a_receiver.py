@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import hmac
 import json
+import signal
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -121,6 +122,35 @@ async def test_alarms_are_told_once_the_receiver_is_there_and_end(
     for secret in (KEY, TOKEN, HIDDEN):
         assert secret not in said
     assert "names no webhook" in await refused(network, "york", "alarm", "test")
+
+
+async def test_changed_rules_and_another_receiver_count_at_once(
+    network: Network, settings: dict[str, Any], port: int, tmp_path: Path
+) -> None:
+    network.add("hq", **settings)
+    await network.start()
+    hq = network.nodes["hq"]
+    await network.send("hq", "queue:sales", [b"1", b"2", b"3"])
+    await network.until("hq", lambda status: "backlog" in names(status), "an alarm of the backlog")
+    rules = [{"name": "few", "metric": "waiting", "above": 1, "lasting": 0, "queue": "sales"}]
+    (other,) = free_ports(1)
+    (tmp_path / "uri").write_text(f"http://127.0.0.1:{other}/{HIDDEN}")
+    site = json.loads(hq.file.read_text())
+    site["broker"]["alarms"]["rules"] = rules
+    hq.file.write_text(json.dumps(site))
+    receiver = Receiver(other)
+    try:
+        hq.signal(signal.SIGHUP)
+        await receiver.until("backlog", "raised")  # nobody had taken it
+        await receiver.until("backlog", "ended")
+        assert (await receiver.until("few", "raised"))["condition"] == "waiting of queue sales above 1"
+        assert names(await network.status("hq")) == ["few"]
+        site["broker"]["alarms"]["rules"] = [{"name": "few", "metric": "no-such"}]
+        hq.file.write_text(json.dumps(site))
+        assert "no-such" in await refused(network, "hq", "permits", "reload")
+        assert names(await network.status("hq")) == ["few"]
+    finally:
+        receiver.stop()
 
 
 def names(status: dict[str, Any]) -> list[str]:

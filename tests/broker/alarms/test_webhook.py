@@ -133,15 +133,37 @@ async def test_a_receiver_that_is_away_gets_it_when_it_is_back(caplog: pytest.Lo
     assert "a-secret-part" not in caplog.text
 
 
-async def test_a_redirect_is_not_followed() -> None:
+@pytest.mark.parametrize("status", [301, 307, 308])
+async def test_a_redirect_is_neither_followed_nor_asked_for_again(
+    status: int, caplog: pytest.LogCaptureFixture
+) -> None:
     async with listening(Taker()) as elsewhere:
-        taker = Taker(answers=[307, 307], location=elsewhere.url)
+        taker = Taker(answers=[status, status], location=elsewhere.url)
         async with listening(taker):
-            made = AlarmWebhook(to(taker.url, token="the token"), [event(1)], first_pause=0.01)
+            made = AlarmWebhook(to(taker.url, token="the token"), [event(1), event(2)], first_pause=0.01)
             async with running(made):
+                await until(lambda: made.refused == 2)
+                assert "nobody follows a redirect" in made.error
+                made.tell(event(3))
                 await until(lambda: made.sent == 1)
     assert elsewhere.requests == []
-    assert len(taker.requests) == 3
+    assert taker.ids == ["event-1", "event-2", "event-3"]
+    assert caplog.text.count("does not take alarms") == 1
+
+
+async def test_a_receiver_that_is_named_meanwhile_gets_what_waits_at_once() -> None:
+    made = AlarmWebhook(to("http://127.0.0.1:9/"), [event(1)], first_pause=10_000.0)
+    async with listening(Taker()) as taker, running(made):
+        await until(lambda: made.error)
+        made.configure(to(taker.url))
+        await until(lambda: made.sent == 1)
+        made.configure(None)
+        made.tell(event(2))
+        assert (made.is_named, made.waiting) == (False, [])
+        made.configure(to(taker.url))
+        made.tell(event(3))
+        await until(lambda: made.sent == 2)
+    assert taker.ids == ["event-1", "event-3"]
 
 
 async def test_of_too_many_the_oldest_go_and_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
