@@ -1,12 +1,16 @@
-"""All that is wrong with the definitions of a catalogue whose form is right."""
+"""All that is wrong with definitions: of their form, then of names and types.
+
+Law: of a file that could not be read whole, nothing is said that its other part may put right.
+"""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from pathlib import Path as Folder
 from typing import Final
 
 from interfaces.errors import Problem
 from interfaces.finite import in_circles, without_value
-from interfaces.load import Catalogue
+from interfaces.load import Catalogue, survey
 from interfaces.model import (
     BUILT_IN,
     GENERIC,
@@ -39,11 +43,17 @@ _WITH_NULL: Final = ("option", "unit")
 """Types one of whose values stands for nothing: an option of them could not say whether it is there."""
 
 
+def problems_in(folder: Folder, names: Iterable[str] | None = None) -> list[Problem]:
+    """Every mistake of files of a folder, as `load` takes them; [] = all is well."""
+    catalogue, problems = survey(folder, names)
+    return sorted([*problems, *check(catalogue)])
+
+
 def check(catalogue: Catalogue) -> list[Problem]:
-    """Every mistake of every file, in the order of the files and lines; [] = all is well."""
+    """Every mistake of names and types, in the order of the files and lines; [] = all is well."""
     problems = _interfaces_twice(catalogue)
     for name, file in catalogue.files.items():
-        checker = _Checker(name)
+        checker = _Checker(name, is_whole=name not in catalogue.vague)
         checker.definitions(file.definitions, catalogue.scopes[name])
         checker.names_of_imports(catalogue.scopes[name], file.definitions)
         checker.types_as_a_whole()
@@ -56,6 +66,8 @@ def _interfaces_twice(catalogue: Catalogue) -> list[Problem]:
     first: dict[tuple[str, int], str] = {}
     problems = []
     for file, each in catalogue.interfaces():
+        if min(each.version) < 0:
+            continue
         known = first.setdefault((each.name, each.version[0]), f"{each} of {file}:{each.at.line}")
         if known != f"{each} of {file}:{each.at.line}":
             said = f"{each} stands beside {known}: expected one version of each major; keep the later one"
@@ -64,15 +76,17 @@ def _interfaces_twice(catalogue: Catalogue) -> list[Problem]:
 
 
 class _Checker:
-    """The mistakes of one file."""
+    """The mistakes of one file. `is_whole`: whatever it does not define, or import, is nowhere."""
 
-    def __init__(self, file: str) -> None:
+    def __init__(self, file: str, *, is_whole: bool) -> None:
         self.problems: list[Problem] = []
         self._file = file
+        self._is_whole = is_whole
         self._types: dict[Key, Found] = {}
 
     def _wrong(self, at: At, message: str) -> None:
-        self.problems.append(Problem(self._file, at.line, at.column, message))
+        if at.line:  # else it is a word that was put in, for one that is missing
+            self.problems.append(Problem(self._file, at.line, at.column, message))
 
     # --- blocks
 
@@ -115,7 +129,7 @@ class _Checker:
             self._wrong(each.at, f'{each.name!r} has no owners: say who answers for it, as owners "Stock"')
         if not all(owner.strip() for owner in each.owners):
             self._wrong(each.at, f"an owner of {each.name!r} has an empty name: say it, or take it out")
-        if not _serves(each):
+        if self._is_whole and not _serves(each):
             self._wrong(each.at, f"{each.name!r} has no function: add one, or move its types to the file")
         self.definitions(each.members, scope.inside(each))
 
@@ -127,7 +141,7 @@ class _Checker:
         known: set[str] = set()
         for path in each.raises:
             found = scope.find(path)
-            if found is None or not isinstance(found.definition, Error):
+            if (found is None and self._is_whole) or (found and not isinstance(found.definition, Error)):
                 self._wrong(path.at, f"'{path}' is no error: define it, as error {path.names[-1]} \"…\"")
             if path.names[-1] in known:
                 self._wrong(path.at, f"{path.names[-1]!r} is raised already: say it once, or rename one")
@@ -139,7 +153,7 @@ class _Checker:
         first: dict[str, At] = {}
         for one in each:
             self._name(one)
-            if (at := first.setdefault(one.name, one.at)) is not one.at:
+            if (at := first.setdefault(one.name, one.at)) != one.at:
                 self._wrong(one.at, f"the {kind} {one.name!r} stands in line {at.line} already: rename one")
 
     def _name(self, one: Definition | Field | Case) -> None:
@@ -178,16 +192,18 @@ class _Checker:
             self._wrong(path.at, f"'{path}' of what? {_forms()}")
         elif str(path) not in BUILT_IN:
             found = scope.find(path)
-            if found is None:
+            if found is None and self._is_whole:
                 self._wrong(path.at, f"there is no type '{path}': define it, or import the file that does")
-            elif not found.is_type:
+            elif found is not None and not found.is_type:
                 kind = type(found.definition).__name__.lower()
                 self._wrong(path.at, f"'{path}' is no type, it is the {kind} of that name: name a type")
 
     def _arguments(self, applied: Applied, scope: Scope) -> None:
         """Types that cannot stand in these, by whatever names they are known."""
-        first, _ = plain(applied.arguments[0], scope)
+        first, inner = plain(applied.arguments[0], scope)
         name = str(first) if isinstance(first, Path) else first.name
+        if not self._is_whole and isinstance(first, Path) and inner.find(first) is None:
+            return
         if applied.name == "dict" and name not in _KEYS:
             self._wrong(
                 applied.at, f"keys of a dict are {' or '.join(_KEYS)}, not {first}: use an array of pairs"

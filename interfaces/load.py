@@ -14,7 +14,7 @@ from typing import Final
 
 from interfaces.errors import InterfaceError, Problem
 from interfaces.model import At, File, Interface
-from interfaces.parse import parse
+from interfaces.parse import Understood, understand
 from interfaces.scope import Scope, scopes
 from interfaces.tokens import MAX_CHARACTERS
 
@@ -25,14 +25,21 @@ _MAX_BYTES: Final = 4 * MAX_CHARACTERS
 
 @dataclass(frozen=True)
 class Catalogue:
-    """Files by name: their path below the folder, with `/`. Each stands behind those that it imports."""
+    """Files by name: their path below the folder, with `/`. Each stands behind those that it imports.
+
+    `vague`: files that may define, or know by an import, more than what could be read of them.
+    """
 
     files: Mapping[str, File]
+    vague: frozenset[str] = frozenset()
 
     @cached_property
     def scopes(self) -> dict[str, Scope]:
         """The scope of each file."""
-        imports = {name: list(_targets(name, file)) for name, file in self.files.items()}
+        imports = {
+            name: [each for each in _targets(name, file) if each in self.files]
+            for name, file in self.files.items()
+        }
         return scopes(self.files, imports)
 
     def interfaces(self) -> Iterator[tuple[str, Interface]]:
@@ -51,28 +58,59 @@ def load(folder: Path, names: Iterable[str] | None = None) -> Catalogue:
 
     Raises `InterfaceError` with all mistakes of their form, and of their imports.
     """
+    catalogue, problems = survey(folder, names)
+    if problems:
+        raise InterfaceError(problems)
+    return catalogue
+
+
+def survey(folder: Path, names: Iterable[str] | None = None) -> tuple[Catalogue, list[Problem]]:
+    """As `load`, but with the mistakes of form and of imports beside all that can be understood."""
     waiting = [(name, At(0, 0), name) for name in (names_in(folder) if names is None else names)]
     wanted = {name for name, *_ in waiting}
     files: dict[str, File] = {}
+    vague: set[str] = set()
     problems: list[Problem] = []
     if not waiting:
         problems.append(Problem("", 0, 0, f"no file *{SUFFIX} here: name another folder, or a file"))
     while waiting and len(wanted) <= MAX_FILES:
         importer, at, name = waiting.pop()
-        try:
-            files[name] = parse(read(folder, name, importer, at), name)
-        except InterfaceError as error:
-            problems += error.problems
+        file, found, is_whole = _understood(folder, name, importer, at)
+        problems += found
+        if not is_whole:
+            vague.add(name)
+        if file is None:
             continue
-        for each in files[name].imports:
+        files[name] = file
+        for each in file.imports:
             if (imported := target(name, each.path)) not in wanted:
                 wanted.add(imported)
                 waiting.append((name, each.at, imported))
     if waiting:
         problems.append(Problem("", 0, 0, f"more than {MAX_FILES} files: divide the folder"))
-    if problems:
-        raise InterfaceError(problems)
-    return Catalogue({name: files[name] for name in _ordered(files)})
+    return _catalogue(files, vague, problems), problems
+
+
+def _understood(folder: Path, name: str, importer: str, at: At) -> Understood:
+    try:
+        return understand(read(folder, name, importer, at), name)
+    except InterfaceError as error:
+        return Understood(None, list(error.problems), is_whole=False)
+
+
+def _catalogue(files: Mapping[str, File], vague: set[str], problems: list[Problem]) -> Catalogue:
+    """Adds to `problems` where imports lead in a circle: then no name means anything."""
+    importers = {
+        name
+        for name, file in files.items()
+        if any(each in vague or each not in files for each in _targets(name, file))
+    }
+    try:
+        ordered = {name: files[name] for name in _ordered(files) if name in files}
+    except InterfaceError as error:
+        problems += error.problems
+        return Catalogue({})
+    return Catalogue(ordered, frozenset(vague | importers))
 
 
 def read(folder: Path, name: str, importer: str = "", at: At | None = None) -> str:

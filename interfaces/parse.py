@@ -1,17 +1,17 @@
 """A text to the model, or all mistakes of its form.
 
 Where a word does not fit, one is put before it, or it is taken for a name; and if that does not help, words
-are left out until one fits. So each mistake is found once, and those behind it too.
+are left out until one fits. So each mistake is found once, and those behind it too, also those of names.
 """
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from lark import Token, Transformer, UnexpectedToken, v_args
 
 from interfaces import model
 from interfaces.errors import MOST, InterfaceError, Problem
 from interfaces.model import At
-from interfaces.tokens import parser, problem, read_words, shown
+from interfaces.tokens import is_version, parser, problem, read_words, shown
 
 _SAID: Final = {
     "$END": "the end of the file",
@@ -27,7 +27,19 @@ _SAID: Final = {
     "DOT": ".",
     "EQUAL": "=",
 }
-_MISSING: Final = ("STRING", "COLON", "LBRACE", "EQUAL", "NAME", "VERSION", "MORETHAN", "RBRACE")
+_MISSING: Final = {
+    "STRING": '"?"',
+    "COLON": ":",
+    "LBRACE": "{",
+    "EQUAL": "=",
+    "NAME": "missing",
+    "VERSION": "?",
+    "MORETHAN": ">",
+    "RBRACE": "}",
+}
+"""Words that are put in. They stand nowhere: their line is 0."""
+_LONGEST_END: Final = 100
+"""Words that are put at the end of a file at most."""
 _CURES: Final = (
     ("STRING", "whatever has a name has a description behind it"),
     ("NAME", "words of the language are no names"),
@@ -43,11 +55,27 @@ _CURES: Final = (
 )
 
 
+class Understood(NamedTuple):
+    """`file`: as if each mistake were mended; None = nobody could say. `is_whole`: no words were left out."""
+
+    file: model.File | None
+    problems: list[Problem]
+    is_whole: bool
+
+
 def parse(text: str, file: str = "") -> model.File:
     """What a text says. Raises `InterfaceError` with every mistake; `file` is the name in them."""
+    made, problems, _ = understand(text, file)
+    if problems or made is None:
+        raise InterfaceError(problems)
+    return made
+
+
+def understand(text: str, file: str = "") -> Understood:
+    """Read a text as far as it is clear. Raises `InterfaceError` where it is too long, or too deep."""
     words, problems = read_words(text, file)
     interactive: Any = parser().parse_interactive("")  # the library has no types for it
-    skipping = False
+    skipping, is_whole = False, True
     for word in words:
         if word.type == "COMMENT":
             continue
@@ -56,28 +84,44 @@ def parse(text: str, file: str = "") -> model.File:
             skipping = False
         except UnexpectedToken:
             if skipping or len(problems) >= MOST:
+                is_whole = False
                 continue
             problems.append(problem(file, word, _unexpected(interactive, word)))
             repaired = _repaired(interactive, word)
             interactive, skipping = repaired or interactive, repaired is None
-    if problems:
-        raise InterfaceError(problems)
-    try:
-        tree = interactive.feed_eof(words[-1] if words else None)
-    except UnexpectedToken:
-        last = _end(text)
-        message = _unexpected(interactive, None)
-        raise InterfaceError([Problem(file, last.line, last.column, message)]) from None
-    made: model.File = _Builder().transform(tree)
-    return made
+            is_whole = is_whole and not skipping
+    if "$END" not in interactive.accepts():
+        if is_whole or not problems:
+            last = _end(text)
+            problems.append(Problem(file, last.line, last.column, _unexpected(interactive, None)))
+        is_whole = False
+    tree = _ended(interactive)
+    return Understood(None if tree is None else _Builder().transform(tree), problems, is_whole)
+
+
+def _ended(interactive: Any) -> Any:
+    """The tree, with all that is missing at the end; None if that is too much."""
+    for _ in range(_LONGEST_END):
+        able = interactive.accepts()
+        if "$END" in able:
+            return interactive.feed_eof()
+        name = "RBRACE" if "RBRACE" in able else next((name for name in _MISSING if name in able), None)
+        if name is None:
+            break
+        interactive.feed_token(_put(name))
+    return None
+
+
+def _put(name: str) -> Token:
+    return Token(name, _MISSING[name], line=0, column=0)
 
 
 def _repaired(interactive: Any, word: Token) -> Any:
     """The parser behind this word, as if the word had been right; None where no small change helps."""
     able = interactive.accepts()
-    changes = [[Token(name, "")] for name in _MISSING if name in able]
+    changes = [[_put(name)] for name in _MISSING if name in able]
     if "NAME" in able and word.isidentifier():
-        return _fed(interactive, [Token("NAME", str(word))])
+        return _fed(interactive, [Token.new_borrow_pos("NAME", str(word), word)])
     return next((fed for change in changes if (fed := _fed(interactive, [*change, word]))), None)
 
 
@@ -118,8 +162,7 @@ class _Builder(Transformer[Token, model.File]):
         return model.Import(_text(path), _at(path))
 
     def interface(self, name: Token, version: Token, said: Token, owners: Any, *members: Any) -> Any:
-        major, minor = map(int, version.split("."))
-        return model.Interface(str(name), (major, minor), _text(said), owners or (), members, _at(name))
+        return model.Interface(str(name), _version(version), _text(said), owners or (), members, _at(name))
 
     def owners(self, *names: Token) -> tuple[str, ...]:
         return tuple(map(_text, names))
@@ -169,6 +212,14 @@ class _Builder(Transformer[Token, model.File]):
 
 def _at(word: Token) -> At:
     return At(word.line or 0, word.column or 0)
+
+
+def _version(word: Token) -> tuple[int, int]:
+    """Below 0 where it is missing, or wrong."""
+    if not is_version(word):
+        return -1, -1
+    major, minor = map(int, word.split("."))
+    return major, minor
 
 
 def _text(word: Token) -> str:

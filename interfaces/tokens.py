@@ -57,6 +57,10 @@ def problem(file: str, word: Token, message: str) -> Problem:
     return Problem(file, word.line or 0, word.column or 0, message)
 
 
+def is_version(word: str) -> bool:
+    return _VERSION.fullmatch(word) is not None
+
+
 def _wrong(word: Token) -> str:
     match word.type:
         case "OTHER":
@@ -65,7 +69,7 @@ def _wrong(word: Token) -> str:
             closed = len(word) > 1 and word.endswith('"')
             how = r"use \", \\ and \n only" if closed else 'end it with " on the same line'
             return f"the text {shown(word)} is not right: {how}"
-        case "VERSION" if not _VERSION.fullmatch(word):
+        case "VERSION" if not is_version(word):
             return f"{shown(word)} is no version: expected MAJOR.MINOR, as 1.0"
     return ""
 

@@ -9,7 +9,7 @@ from broker.cli.errors import FAILED, WELL, WRONG_USE, CommandError, make_given
 from broker.cli.output import counted, note, print_json, printable
 
 try:
-    from interfaces.check import check
+    from interfaces.check import problems_in
     from interfaces.compare import Comparison, Version, compare
     from interfaces.errors import InterfaceError, Problem
     from interfaces.layout import format_text
@@ -25,7 +25,8 @@ except ModuleNotFoundError as error:
 
 def check_definitions(paths: list[Path], *, as_json: bool) -> int:
     """Print all that is wrong. Returns an exit code."""
-    problems = [each for folder, names in _folders(paths).items() for each in _problems(folder, names)]
+    folders = _folders(paths).items()
+    problems = [each for folder, names in folders for each in _below(folder, problems_in(folder, names))]
     _print_problems(problems, as_json=as_json)
     if not problems and not as_json:
         print("all is well")
@@ -96,8 +97,8 @@ def write_documents(path: Path, folder: Path, *, since: Path | None, package: st
 def _right(path: Path, *, as_json: bool = False) -> Catalogue | None:
     """The definitions of a file or folder; None if anything is wrong, which is printed."""
     ((folder, names),) = _folders([path]).items()
-    if problems := _problems(folder, names):
-        _print_problems(problems, as_json=as_json)
+    if problems := problems_in(folder, names):
+        _print_problems(_below(folder, problems), as_json=as_json)
         return None
     return load(folder, names)
 
@@ -158,13 +159,6 @@ def _folders(paths: list[Path]) -> dict[Path, list[str]]:
         else:
             raise CommandError(f"{path} is not there: name a file of definitions, or a folder", WRONG_USE)
     return found
-
-
-def _problems(folder: Path, names: list[str]) -> list[Problem]:
-    try:
-        return _below(folder, check(load(folder, names)))
-    except InterfaceError as error:
-        return _below(folder, error.problems)
 
 
 def _below(folder: Path, problems: Iterable[Problem]) -> list[Problem]:

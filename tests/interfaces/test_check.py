@@ -3,11 +3,14 @@
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from interfaces.check import check
+from interfaces.check import check, problems_in
 from interfaces.load import Catalogue, load
-from interfaces.parse import parse
+from interfaces.parse import parse, understand
 from interfaces.scope import MAX_ALIASES
+from interfaces.tokens import read_words
 
 FORMS = "expected array<T>, option<T>, dict<K, V> or pair<A, B>"
 EXAMPLES = Path(__file__).parents[2] / "examples" / "interfaces"
@@ -174,3 +177,64 @@ def test_names_of_imported_files() -> None:
     assert said(a=a, b='import "a.idl" type d = dict<key, s> "D."', c='import "b.idl" type e = key "E."') == [
         "c.idl:1:25: there is no type 'key': define it, or import the file that does"
     ]
+
+
+def found(folder: Path, **texts: str) -> list[str]:
+    for name, text in texts.items():
+        (folder / f"{name}.idl").write_text(text, "utf-8")
+    return [str(each) for each in problems_in(folder)]
+
+
+def test_mistakes_of_form_hide_none_of_names(tmp_path: Path) -> None:
+    assert found(
+        tmp_path,
+        a='struct shelf "A shelf." { place int64 "Where." article: artikel "Which." }\n'
+        'type Size = "How large."\ninterface stock 1 "Stock." { }\n',
+        b='import "a.idl"\nimport "c.idl"\ntype c = shelves "A shelf."\ntype c = size "A size."\n',
+        c="",
+    ) == [
+        "a.idl:1:33: expected :, found 'int64': a name is followed by its type, as `count: int64`",
+        "a.idl:1:57: there is no type 'artikel': define it, or import the file that does",
+        "a.idl:2:6: 'Size': expected small letters, digits and single _, as 'unit_price'",
+        "a.idl:2:13: expected a name, found '\"How large.\"': words of the language are no names",
+        "a.idl:3:11: 'stock' has no function: add one, or move its types to the file",
+        "a.idl:3:11: 'stock' has no owners: say who answers for it, as owners \"Stock\"",
+        "a.idl:3:17: '1' is no version: expected MAJOR.MINOR, as 1.0",
+        "b.idl:3:10: there is no type 'shelves': define it, or import the file that does",
+        "b.idl:4:6: the definition 'c' stands in line 3 already: rename one",
+        "b.idl:4:10: there is no type 'size': define it, or import the file that does",
+    ]
+
+
+def test_whatever_could_not_be_read_may_define_what_is_missing(tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    assert found(
+        folder,
+        a='function shelf "A shelf." {}\ntype place = shelf "Where."\nerror Full "Full."\n',
+        b='import "a.idl"\ntype c = shelf "A shelf."\ntype d = dict<shelf, place> "D."\n'
+        'error unknown: place "A place." type e = unknown "E."',
+        c='import "gone.idl"\ntype d = shelf "D."',
+        d='import "b.idl"\ntype f = shelf "F."',
+    ) == [
+        "a.idl:1:1: expected error, import, interface, struct, the end of the file, type or variant, "
+        "found 'function': a file begins with its imports; functions and namespaces stand in an interface",
+        "a.idl:3:7: 'Full': expected small letters, digits and single _, as 'unit_price'",
+        "b.idl:4:42: 'unknown' is no type, it is the error of that name: name a type",
+        "c.idl:1:8: 'gone.idl' is not there, or is no plain file: expected a path from this file",
+        "d.idl:2:10: there is no type 'shelf': define it, or import the file that does",
+    ]
+
+
+@given(st.data())
+def test_a_mistake_of_form_makes_none_of_names(data: st.DataObject) -> None:
+    """No name is another one, and none is gone."""
+    text = data.draw(st.sampled_from(sorted(EXAMPLES.glob("*.idl")))).read_text("utf-8")
+    words = [word for word in read_words(text).words if word.type != "COMMENT"]
+    texts = [str(word) for word in words]
+    place = data.draw(st.integers(0, len(words) - 1))
+    put = data.draw(st.sampled_from(["{", "}", ":", '"x"', ">", "=", ","]))
+    texts[place] = f"{texts[place]} {put}" if words[place].type == "NAME" else put
+    made, _, is_whole = understand(" ".join(texts))
+    if made is not None and not made.imports:
+        assert check(Catalogue({"a.idl": made}, frozenset() if is_whole else frozenset({"a.idl"}))) == []

@@ -45,6 +45,7 @@ def test_mistakes_of_all_files_at_once(tmp_path: Path) -> None:
     write(tmp_path, d='import "e.idl"')
     assert said(tmp_path).splitlines() == [
         "a.idl:1:7: expected a name, found the end of the file: words of the language are no names",
+        "b.idl:1:8: 'no.idl' is not there, or is no plain file: expected a path from this file",
         "b.idl:2:1: unexpected '@': take it out, or put it into a text or behind a #",
         "c.idl: 'c.idl' is not UTF-8 at byte 2: save it as UTF-8",
         "d.idl:1:8: 'e.idl' is not there, or is no plain file: expected a path from this file",

@@ -114,6 +114,8 @@ def test_each_definition_knows_its_place() -> None:
             [
                 "1:13 '1' is no version: expected MAJOR.MINOR, as 1.0",
                 "1:28 the text '\"a' is not right: end it with \" on the same line",
+                "1:30 expected ,, error, function, namespace, struct, type, variant or }, "
+                "found the end of the file: each { needs its }",
             ],
         ),
         ('import "\\x"', ['1:8 the text \'"\\\\x"\' is not right: use \\", \\\\ and \\n only']),
