@@ -125,6 +125,7 @@ class Restoration:
         for seen in sorted(loaded.rows(SeenRow), key=lambda row: row.at):
             self._arrivals.seen.restore(seen)
         self._subscriptions(loaded)
+        self._topics.greetings.restore(meta)
         for client in loaded.rows(ClientRow):
             self._kept_sessions.restore_row(client)
         self._entries(loaded)

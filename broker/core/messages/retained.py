@@ -8,14 +8,17 @@ Wrinkle: time goes on for a kept message. In its header, in memory and on disk, 
 `expires_last` are no remainder but the time of the node's clock, in ms, at which it is over; 0 = never.
 `as_of` makes them one.
 
-The names stand in a tree by level, so that a pattern walks only where it can match.
+The names stand in a tree by level, so that a pattern walks only where it can match. A walk is cut into pages:
+each says behind which place the next one begins, and is right whatever came and went between the two.
 """
 
+from bisect import bisect_left, bisect_right, insort
 from collections import Counter
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
+from broker.core.clock import PART
 from sapwood.protocol import bundles
 from sapwood.protocol.bundles import Flag, Header
 from sapwood.protocol.destinations import topic
@@ -27,6 +30,8 @@ SHARE: Final = MOST // 10
 SHARE_BYTES: Final = MOST_BYTES // 10
 
 Kept = tuple[Header, bytes]
+Place = tuple[str, ...]
+"""Levels of a topic, or of what topics begin with. A page of names is in the order of these."""
 
 
 def last_of(header: Header, body: bytes) -> bundles.Message:
@@ -89,13 +94,93 @@ def as_of(header: Header, now: float) -> Header | None:
 
 
 class _Level:
-    """`topic`: the name that ends here, '' if none does."""
+    """`topic`: the name that ends here, '' if none does. `order`: the names of the children, sorted."""
 
-    __slots__ = ("children", "topic")
+    __slots__ = ("children", "order", "topic")
 
     def __init__(self) -> None:
         self.children: dict[str, _Level] = {}
+        self.order: list[str] = []
         self.topic = ""
+
+    def child(self, level: str) -> "_Level":
+        found = self.children.get(level)
+        if found is None:
+            found = self.children[level] = _Level()
+            insort(self.order, level)
+        return found
+
+    def remove(self, level: str) -> None:
+        del self.children[level]
+        del self.order[bisect_left(self.order, level)]
+
+
+class _Walk:
+    """How a pattern goes through the tree: which of its levels may come next, as bits."""
+
+    def __init__(self, pattern: str) -> None:
+        levels = pattern.split("/")
+        self.end = 1 << len(levels)
+        self._hides = levels[0] in (ONE, MANY)
+        self._many = self._ones = 0
+        self._named: Counter[str] = Counter()
+        for index, level in enumerate(levels):
+            if level == MANY:
+                self._many |= 1 << index
+            elif level == ONE:
+                self._ones |= 1 << index
+            else:
+                self._named[level] |= 1 << index
+        self.begin = self._closed(1)
+
+    def step(self, bits: int, level: str, depth: int) -> int:
+        if not depth and self._hides and level.startswith("$"):
+            return 0
+        here = bits & (self._ones | self._named.get(level, 0))
+        return self._closed(here << 1 | bits & self._many)
+
+    def _closed(self, bits: int) -> int:
+        """With the levels behind each '#', which may stand for none."""
+        while (more := bits | (bits & self._many) << 1) != bits:
+            bits = more
+        return bits
+
+    def names(self, at: _Level, bits: int) -> list[str]:
+        """The children that may match, in order."""
+        if bits & (self._many | self._ones):
+            return at.order
+        return sorted(level for level in at.children.keys() & self._named.keys() if self._named[level] & bits)
+
+    def frames(self, root: _Level, after: Place) -> "list[_Frame]":
+        """The way to what comes behind a place, which may be gone by now."""
+        at, bits, found = root, self.begin, []
+        for depth, level in enumerate(after):
+            names = self.names(at, bits)
+            found.append(_Frame(at, bits, names, bisect_right(names, level)))
+            bits, child = self.step(bits, level, depth), at.children.get(level)
+            if child is None or not bits:
+                return found
+            at = child
+        return [*found, _Frame(at, bits, self.names(at, bits), 0)]
+
+
+class _Frame(NamedTuple):
+    """A level where a walk is: `next` is the index, in `names`, of the child that it comes to next."""
+
+    at: _Level
+    bits: int
+    names: list[str]
+    next: int
+
+
+class Page(NamedTuple):
+    """Names of topics, behind which place the next page begins (None: this is the last one), and how many
+    places the walk came by.
+    """
+
+    names: list[str]
+    after: Place | None
+    visited: int
 
 
 class Retained:
@@ -159,45 +244,44 @@ class Retained:
         for above, level in zip(reversed(path[:-1]), reversed(levels), strict=True):
             if above.children[level].topic or above.children[level].children:
                 break
-            del above.children[level]
+            above.remove(level)
         return True
 
     def _name(self, topic: str) -> None:
         at = self._root
         for level in topic.split("/"):
-            at = at.children.setdefault(level, _Level())
+            at = at.child(level)
         at.topic = topic
 
-    def matching(self, pattern: str) -> list[Kept]:
-        """What a new subscriber to `pattern` is to have, by topic."""
+    def get(self, topic: str) -> Kept | None:
+        return self._kept.get(topic)
+
+    def page(self, pattern: str, after: Place = (), most: int = PART) -> Page:
+        """The topics that match, in order, behind a place; the walk comes by `most` places."""
         if not has_wildcard(pattern):
-            kept = self._kept.get(pattern)
-            return [kept] if kept is not None else []
-        return [self._kept[name] for name in sorted(self._names(pattern.split("/")))]
-
-    def _names(self, levels: list[str]) -> set[str]:
-        """Each queue of the tree is met once for each level of the pattern, at most."""
-        found: set[str] = set()
-        met: set[tuple[int, int]] = set()
-        to_do = [(self._root, 0)]
-        while to_do:
-            at, index = to_do.pop()
-            if (id(at), index) in met:
+            there = pattern in self._kept and tuple(pattern.split("/")) > after
+            return Page([pattern] if there else [], None, 1)
+        walk, found, visited, last = _Walk(pattern), list[str](), 0, after
+        frames = walk.frames(self._root, after)
+        path = list(after[: len(frames) - 1])
+        while frames:
+            at, bits, names, index = frames[-1]
+            if index == len(names):
+                frames.pop()
+                del path[-1:]
                 continue
-            met.add((id(at), index))
-            if index == len(levels):
-                if at.topic:
-                    found.add(at.topic)
-            else:
-                to_do += _steps(at, levels[index], index)
-        wild = levels[0] in (ONE, MANY)
-        return {name for name in found if not name.startswith("$")} if wild else found
-
-
-def _steps(at: _Level, level: str, index: int) -> list[tuple[_Level, int]]:
-    if level == MANY:
-        return [(at, index + 1), *((child, index) for child in at.children.values())]
-    if level == ONE:
-        return [(child, index + 1) for child in at.children.values()]
-    child = at.children.get(level)
-    return [(child, index + 1)] if child is not None else []
+            if visited == most:
+                return Page(found, last, visited)
+            visited += 1
+            level = names[index]
+            last = (*path, level)
+            frames[-1] = _Frame(at, bits, names, index + 1)
+            further = walk.step(bits, level, len(path))
+            if not further:
+                continue
+            child = at.children[level]
+            if further & walk.end and child.topic:
+                found.append(child.topic)
+            frames.append(_Frame(child, further, walk.names(child, further), 0))
+            path.append(level)
+        return Page(found, None, visited)

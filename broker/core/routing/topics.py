@@ -8,27 +8,25 @@ as far as they asked for it; `tree` everywhere.
 from collections import Counter
 from typing import Final, NamedTuple
 
-import msgspec
-
 from broker.core.context import Context
 from broker.core.errors import BadRequest
 from broker.core.links.neighbour import Neighbour
 from broker.core.lookup import Lookup
 from broker.core.messages.queue import Queue, StoredBundle
 from broker.core.messages.queue_names import SUBSCRIPTION, UPWARD, Spool
-from broker.core.messages.retained import Kept, Retained, as_of, kept_of
+from broker.core.messages.retained import Retained, kept_of
 from broker.core.routing.forwarding import Forwarder
+from broker.core.routing.greetings import Greetings, Reader
 from broker.core.routing.subscriptions import Subscription, space_of, subscription_id
 from broker.core.routing.upward import Upward
 from broker.core.rows import RetainedRow, SubscriptionRow
 from broker.core.settings import Overflow
 from sapwood.protocol import bundles
 from sapwood.protocol.bundles import Flag, Header, Scope
-from sapwood.protocol.destinations import Destination, domain
+from sapwood.protocol.destinations import Destination
 from sapwood.protocol.errors import FrameError
 from treeconnector.relations import Relation
 from treeconnector.routes import LOCAL
-from treeconnector.static_routes import chosen_default
 from treeconnector.trie import PatternTrie
 
 MOST_DURABLE: Final = 100_000
@@ -66,6 +64,9 @@ class Topics:
         self._durable: Counter[str] = Counter()
         self.retained = Retained()
         self._policies = context.policies
+        self.greetings = Greetings(
+            context, lookup, self.retained, self.subscriptions, self._give, self.forget
+        )
 
     def __repr__(self) -> str:
         return f"<Topics subscriptions={len(self.subscriptions)} retained={len(self.retained)}>"
@@ -161,6 +162,7 @@ class Topics:
         self._trie.add(pattern, subscription)
 
     def remove_pattern(self, subscription: Subscription, pattern: str) -> None:
+        self.greetings.end(subscription, pattern)
         self._trie.remove(pattern, subscription)
 
     # --- fan-out
@@ -178,6 +180,7 @@ class Topics:
         if _is_asked_for(header) and not down_only and came not in self._context.table.apart:
             self._upward.published(header.destination.name)
         for neighbour in self._onward(header, came, down_only):
+            self._greet_first(neighbour, header)
             if neighbour.name in self._context.parents and stored.row and (queue := self._before(header)):
                 if self._add_to(queue, stored, came, neighbour.name):
                     self._forwarder.dispatch(queue)
@@ -190,6 +193,11 @@ class Topics:
         if not reached:
             self._context.counters["unmatched"] += header.count
             self._custody.trace.dropped(header, "no subscriber")
+
+    def _greet_first(self, reader: Reader, header: Header) -> None:
+        if self.greetings:
+            renewed = bool(header.flags & Flag.RETAINED)
+            self.greetings.before(reader, header.destination.name, renewed=renewed)
 
     def _before(self, header: Header) -> Queue | None:
         """Where a message waits before it waits for the parent's link, None if it need not.
@@ -204,6 +212,8 @@ class Topics:
 
     def _locally(self, stored: StoredBundle, came: str, sender: str) -> bool:
         matched = self._trie.match(stored.header.destination.name)
+        for reader in matched if self.greetings else ():
+            self._greet_first(reader, stored.header)
         if sender:
             matched = {each for each in matched if not (each.deaf and each.session == sender)}
         for subscription in matched:
@@ -369,59 +379,24 @@ class Topics:
         """Is a subscription of many patterns given this topic?"""
         return subscription in self._trie.match(name)
 
-    def kept(self, pattern: str) -> list[Kept]:
-        """The retained messages that match, with the time that each has left. One that has none goes."""
-        found = []
-        for header, body in self.retained.matching(pattern):
-            fresh = as_of(header, self._context.clock.now)
-            if fresh is None:
-                self.forget(header.destination.name)
-            else:
-                found.append((fresh, body))
-        return found
-
     def greet(self, subscription: Subscription, pattern: str = "") -> None:
         """Give a new subscription, or a new pattern of it, the retained messages that match."""
-        for header, body in self.kept(pattern or subscription.pattern):
-            if subscription.pattern or header.origin != self._context.name:
-                self._copy(self._store(header, body), subscription.queue, "")
+        self.greetings.begin(subscription, pattern or subscription.pattern)
 
     def greet_neighbour(self, neighbour: Neighbour, key: Destination) -> None:
         """A neighbour asks for a pattern for the first time: the retained messages follow."""
-        upward = neighbour.name in self._context.parents
-        if neighbour.relation is Relation.MESH:
-            return
-        for header, body in self.kept(key.name):
-            if not (upward or self._greets(neighbour, header.destination)):
-                continue
-            if self._came_from_here(header) if upward else self._may_go_down(header, neighbour):
-                self.copy_to(neighbour, self._store(header, body), "")
+        if neighbour.relation is not Relation.MESH:
+            self.greetings.begin(neighbour, key.name)
 
     def greet_mesh(self, neighbour: Neighbour) -> None:
         """A node is new in the mesh: it keeps all retained messages, as the others do. No reader asked."""
-        for header, body in self.kept("#"):
-            self.copy_to(neighbour, self._custody.store(header, body, self._context.clock.now), "")
+        self.greetings.begin(neighbour, "#")
 
-    def _greets(self, child: Neighbour, destination: Destination) -> bool:
-        """Of the nodes of a mesh one greets their child: which one depends on the topic."""
-        peers = self._lookup.peers_to(child.name)
-        return not peers or chosen_default(destination, [self._context.name, *peers]) == self._context.name
-
-    def _came_from_here(self, header: Header) -> bool:
-        """Made here or below: what came from above is known there."""
-        return bool(
-            set(self._context.table.gateways(domain(header.origin))).difference(self._context.table.apart)
-        )
-
-    def _may_go_down(self, header: Header, neighbour: Neighbour) -> bool:
-        """As when it came: not back where it came from; and on its way up into no sibling's subtree."""
-        gateways = self._context.table.gateways(domain(header.origin))
-        below = set(gateways).difference((LOCAL, *self._context.table.apart))
-        return neighbour.name not in below and (header.scope == Scope.TREE or not below)
-
-    def _store(self, header: Header, body: bytes) -> StoredBundle:
-        header = msgspec.structs.replace(header, flags=header.flags | Flag.KEPT)
-        return self._custody.store(header, body, self._context.clock.now)
+    def _give(self, reader: Reader, stored: StoredBundle) -> None:
+        if isinstance(reader, Subscription):
+            self._copy(stored, reader.queue, "")
+        else:
+            self.copy_to(reader, stored, "")
 
 
 def _is_asked_for(header: Header) -> bool:

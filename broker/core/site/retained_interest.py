@@ -15,15 +15,20 @@ first add of a filter.
 
 Law: an interest counts until it is withdrawn, after its linger: whoever comes in between is not given
 anything anew. Wrinkle: the nodes of a mesh tell each other all that is retained, and keep it.
+
+Law: what an interest has left is looked at a part in each turn. Meanwhile nobody is greeted, and an interest
+that comes does not count for what was there before: that comes anew with it.
 """
 
 from collections.abc import Mapping
-from itertools import islice
+from itertools import chain, count, islice
 from typing import Final
 
 from broker.core.context import Context
 from broker.core.messages.queue_names import SITE
+from broker.core.messages.retained import Place
 from broker.core.policy import Policy
+from broker.core.routing.greetings import AT_ONCE
 from broker.core.routing.topics import Topics
 from broker.core.rows import MetaRow
 from broker.core.tree.offers import Offers
@@ -38,6 +43,16 @@ FROM_SITE: Final = "retained from the site:"
 _MOST_FOLLOWED: Final = 1000
 
 
+class _Look:
+    """At what an ended interest has left. `after`: how far it came; `moment`: when the interest ended."""
+
+    __slots__ = ("after", "moment")
+
+    def __init__(self, moment: int) -> None:
+        self.after: Place = ()
+        self.moment = moment
+
+
 class RetainedInterest(Policy):
     """Of one node. `broker_retains`: does the site's broker keep what is retained there by itself?"""
 
@@ -47,6 +62,11 @@ class RetainedInterest(Policy):
         self._offers = offers
         self._from_site: dict[str, None] = {}
         self.broker_retains = True
+        self._looks: dict[str, _Look] = {}
+        self._moments = count(1)
+        self._came: dict[Destination, int] = {}
+        self._renewed: dict[str, int] = {}
+        context.table.watch(self._route_changed)
 
     def __repr__(self) -> str:
         return f"<RetainedInterest at {self._context.name} from_site={len(self._from_site)}>"
@@ -75,16 +95,56 @@ class RetainedInterest(Policy):
 
     def withdrawn(self, advices: list[Advice]) -> None:
         """Neighbours have been told that nobody wants these any more."""
-        for advice in advices:
-            if advice.op == "remove" and advice.kind == Kind.TOPIC:
-                self.unwanted(advice.name)
+        gone = [each.name for each in advices if each.op == "remove" and each.kind == Kind.TOPIC]
+        if gone:
+            self._look_at(gone)
 
     def unwanted(self, pattern: str) -> None:
         """An interest in this has ended."""
-        topics = self._topics
-        for header, _ in topics.retained.matching(pattern) if topics.retained else ():
-            if not self._is_heard(header):
-                topics.forget(header.destination.name)
+        self._look_at([pattern])
+
+    def _look_at(self, patterns: list[str]) -> None:
+        if not self._topics.retained:
+            return
+        is_first, moment = not self._looks, next(self._moments)
+        self._looks.update((pattern, _Look(moment)) for pattern in patterns)
+        if is_first:
+            self._look_at_part()
+
+    def _look_at_part(self) -> None:
+        left = AT_ONCE
+        while self._looks and left > 0:
+            pattern, look = next(iter(self._looks.items()))
+            page = self._topics.retained.page(pattern, look.after, left)
+            for name in page.names:
+                if not self._is_still_heard(name, look.moment):
+                    self._topics.forget(name)
+            left -= page.visited
+            if page.after is None:
+                del self._looks[pattern]
+            else:
+                look.after = page.after
+        self._topics.greetings.pause(bool(self._looks))
+        if self._looks:
+            self._context.clock.go_on(self._look_at_part, self._look_at_part)
+        else:
+            self._came.clear()
+            self._renewed.clear()
+
+    def _route_changed(self, key: Destination, cause: str, origin: str) -> None:
+        if self._looks and key.kind == Kind.TOPIC and self._context.table.spread(key)[0] == 1:
+            self._came[key] = next(self._moments)
+
+    def _is_still_heard(self, name: str, moment: int) -> bool:
+        """Have its changes been heard since then, or since it was put there?"""
+        kept, table = self._topics.retained.get(name), self._context.table
+        if kept is None:
+            return True
+        since = max(self._renewed.get(name, 0), moment)
+        if all(came <= since for came in self._came.values()):
+            return self._is_heard(kept[0], table.match(name).gateways)
+        keys = (key for key in table.matching(name) if self._came.get(key, 0) <= since)
+        return self._is_heard(kept[0], frozenset(chain.from_iterable(map(table.gateways, keys))))
 
     # --- one message
 
@@ -93,7 +153,9 @@ class RetainedInterest(Policy):
         name = header.destination.name
         if header.origin == self._context.name and (sender == SITE) != (name in self._from_site):
             self._note(name, from_site=sender == SITE)
-        return self._is_heard(header)
+        if self._looks:
+            self._renewed[name] = next(self._moments)
+        return self._is_heard(header, self._context.table.match(name).gateways)
 
     def _note(self, name: str, *, from_site: bool) -> None:
         transaction = self._context.custody.transaction
@@ -111,7 +173,8 @@ class RetainedInterest(Policy):
         if name in self._from_site:
             self._note(name, from_site=False)
 
-    def _is_heard(self, header: Header) -> bool:
+    def _is_heard(self, header: Header, asked: frozenset[str]) -> bool:
+        """`asked`: the gateways of the interests in it."""
         context, table, name = self._context, self._context.table, header.destination.name
         if table.mesh:
             return True
@@ -120,13 +183,9 @@ class RetainedInterest(Policy):
             return name not in self._from_site or any(takes)
         parents = table.parents
         if set(table.gateways(domain(header.origin))).difference(table.apart):
-            return header.scope == Scope.TREE or self._asks(self._offers.down, name, (LOCAL, *parents))
-        gateways = table.match(name).gateways.difference(parents)
-        return bool(gateways) or _lingers(self._offers.up, name)
-
-    def _asks(self, offers: Advertiser, name: str, gateways: tuple[str, ...]) -> bool:
-        asked = self._context.table.match(name).gateways
-        return not asked.isdisjoint(gateways) or _lingers(offers, name)
+            is_asked = not asked.isdisjoint((LOCAL, *parents)) or _lingers(self._offers.down, name)
+            return header.scope == Scope.TREE or is_asked
+        return bool(asked.difference(parents)) or _lingers(self._offers.up, name)
 
 
 def _lingers(offers: Advertiser, name: str) -> bool:

@@ -160,7 +160,7 @@ class SiteClient(Policy):
         return self._retained_for(key.name) if alone else []
 
     def _retained_for(self, pattern: str) -> list[BrokerDelivery]:
-        kept = self._topics.kept(pattern)[:_MOST_GREETED]
+        kept = self._topics.greetings.kept(pattern, _MOST_GREETED)
         return [
             BrokerDelivery(0, header.destination, last_of(header, body), True, True, False)
             for header, body in kept

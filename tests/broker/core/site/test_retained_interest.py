@@ -1,15 +1,18 @@
 """A retained message is kept while its change would be heard, and comes again when it is asked for."""
 
+from itertools import pairwise
+
 import pytest
 from memory_broker import Broker
 
+from broker.core.routing.greetings import AT_ONCE
 from broker.core.rows import MetaRow, RetainedRow
 from broker.core.settings import QueuePolicy
 from broker.core.site import retained_interest
 from sapwood.protocol.bundles import Scope
 from sapwood.protocol.destinations import Kind
 from sapwood.protocol.session_frames import Unsubscribe
-from simulation.clients import SimulatedConsumer
+from simulation.clients import Producer, SimulatedConsumer
 from simulation.forest import Forest
 
 
@@ -67,6 +70,64 @@ def test_while_an_interest_lingers_what_it_brought_stays_and_is_renewed(forest: 
     leaves(late)
     forest.settle(60.0)
     assert kept(forest, "north", "york") == [0, 0]
+
+
+def many(forest: Forest, most: int, stays: str = "topic:price/") -> None:
+    """So many are retained, and come to a reader at york, who leaves; the last interest has just ended."""
+    tree(forest)
+    producer = forest.producer("hq")
+    for number in range(most):
+        producer.send(f"topic:price/{number:05d}", b"old", retained=True)
+        if number % 100 == 0:
+            forest.settle()
+    forest.consumer("york", stays, "stays")
+    reader = forest.consumer("york", "topic:price/#", "first", credit=10_000)
+    forest.settle(2.0)
+    assert kept(forest, "york") == [most]
+    leaves(reader)
+    for _ in range(1000):
+        if len(forest["york"].core.topics.retained) < most:
+            return
+        forest.pass_time(0.2)
+        forest.step()
+    raise AssertionError("nothing goes")
+
+
+def test_very_many_go_a_part_in_each_turn(forest: Forest) -> None:
+    most = 4 * AT_ONCE
+    many(forest, most)
+    left = [most]
+    while left[-1]:
+        left.append(len(forest["york"].core.topics.retained))
+        forest.pass_time(0.01)
+        forest["york"].run()
+    assert max(before - after for before, after in pairwise(left)) <= AT_ONCE
+    forest.settle(1.0)
+    assert kept(forest, "york") == [0]
+
+
+def test_who_comes_while_they_go_has_what_is_true_now(forest: Forest) -> None:
+    """Neither what was cleared while nobody heard of it, nor less than there is."""
+    most = 4 * AT_ONCE
+    many(forest, most)
+    assert len(forest["york"].core.topics.retained) > AT_ONCE, "most are still there"
+    producer = forest.clients[0]
+    assert isinstance(producer, Producer)
+    producer.send(f"topic:price/{most - 1:05d}", b"", retained=True)
+    producer.send(f"topic:price/{most - 2:05d}", b"new", retained=True)
+    late = forest.consumer("york", "topic:price/#", "late", credit=10_000)
+    forest.settle(5.0)
+    assert sorted(late.payloads) == [b"new", *[b"old"] * (most - 2)]
+    assert kept(forest, "york") == [most - 1]
+
+
+def test_what_another_interest_hears_stays_while_the_others_go(forest: Forest) -> None:
+    most = 4 * AT_ONCE
+    many(forest, most, stays=f"topic:price/{most - 1:05d}")
+    late = forest.consumer("york", "topic:other", "late")
+    forest.settle(2.0)
+    assert kept(forest, "york") == [1]
+    assert late.payloads == []
 
 
 @pytest.mark.parametrize(("scope", "left"), [(Scope.VERTICAL, 0), (Scope.TREE, 1)])
