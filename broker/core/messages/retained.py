@@ -173,7 +173,7 @@ class _Frame(NamedTuple):
     next: int
 
 
-class Page(NamedTuple):
+class NamePage(NamedTuple):
     """Names of topics, behind which place the next page begins (None: this is the last one), and how many
     places the walk came by.
     """
@@ -256,11 +256,11 @@ class Retained:
     def get(self, topic: str) -> Kept | None:
         return self._kept.get(topic)
 
-    def page(self, pattern: str, after: Place = (), most: int = PART) -> Page:
+    def page(self, pattern: str, after: Place = (), most: int = PART) -> NamePage:
         """The topics that match, in order, behind a place; the walk comes by `most` places."""
         if not has_wildcard(pattern):
             there = pattern in self._kept and tuple(pattern.split("/")) > after
-            return Page([pattern] if there else [], None, 1)
+            return NamePage([pattern] if there else [], None, 1)
         walk, found, visited, last = _Walk(pattern), list[str](), 0, after
         frames = walk.frames(self._root, after)
         path = list(after[: len(frames) - 1])
@@ -271,7 +271,7 @@ class Retained:
                 del path[-1:]
                 continue
             if visited == most:
-                return Page(found, last, visited)
+                return NamePage(found, last, visited)
             visited += 1
             level = names[index]
             last = (*path, level)
@@ -284,4 +284,4 @@ class Retained:
                 found.append(child.topic)
             frames.append(_Frame(child, further, walk.names(child, further), 0))
             path.append(level)
-        return Page(found, None, visited)
+        return NamePage(found, None, visited)
