@@ -115,7 +115,7 @@ class _Level:
         del self.order[bisect_left(self.order, level)]
 
 
-class _Walk:
+class _LevelWalk:
     """How a pattern goes through the tree: which of its levels may come next, as bits."""
 
     def __init__(self, pattern: str) -> None:
@@ -261,7 +261,7 @@ class Retained:
         if not has_wildcard(pattern):
             there = pattern in self._kept and tuple(pattern.split("/")) > after
             return NamePage([pattern] if there else [], None, 1)
-        walk, found, visited, last = _Walk(pattern), list[str](), 0, after
+        walk, found, visited, last = _LevelWalk(pattern), list[str](), 0, after
         frames = walk.frames(self._root, after)
         path = list(after[: len(frames) - 1])
         while frames:

@@ -4,9 +4,11 @@ A letter of a queue waits in that queue again. A topic's goes back to the subscr
 was for; where that is gone, it is published again for whoever wants it now, marked *maybe-duplicate*. What
 expired has no expiry any more; what may have been with a consumer is marked *maybe-duplicate* as well.
 
-Law: a letter leaves the dead letters in the transaction that puts it where it waits again.
+Law: a letter leaves the dead letters in the transaction that puts it where it waits again, and takes the room
+of its own messages there, however large the bundle was that brought it.
 """
 
+import contextlib
 from collections.abc import Iterable
 from typing import Final
 
@@ -22,7 +24,7 @@ from broker.core.routing.topics import Topics
 from sapwood.protocol import bundles
 from sapwood.protocol.bundles import MAX_BYTES, Flag, Header
 from sapwood.protocol.destinations import Kind
-from sapwood.protocol.errors import InvalidName, PatternError
+from sapwood.protocol.errors import FrameError, InvalidName, PatternError
 
 _TOO_MANY: Final = "TOO_MANY_DELIVERIES"
 _EXPIRED: Final = "EXPIRED"
@@ -147,7 +149,7 @@ class Redrive:
         return entry
 
     def _anew(self, letter: QueueEntry, bits: int, flags: int) -> StoredBundle:
-        """The same bundle, of which all else is done; if it expired, or is a topic's, it never does."""
+        """The same bundle, all else done and empty in it; if it expired, or is a topic's, it never does."""
         context = self._context
         old = outgoing(letter, self._context.clock.now)
         expires = old.destination.kind == Kind.QUEUE and not letter.note.startswith(_EXPIRED)
@@ -167,6 +169,8 @@ class Redrive:
             start=old.start,
         )
         body = self._custody.body(letter)
+        with contextlib.suppress(FrameError):  # what cannot be read goes as it is
+            header, body = bundles.part_of(header, body, bits)
         return self._custody.store(header, body, context.clock.now)
 
 

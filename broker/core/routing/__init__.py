@@ -6,6 +6,7 @@
 | `arrivals` | a bundle that comes: was it here before, where does it wait, or does it go straight on |
 | `forwarding` | from a queue to an outbox, and what comes back |
 | `topics` | one message to every subscriber, each once |
+| `greetings` | retained messages for new filters, a part in each turn |
 | `subscriptions` | whose a subscription is, how long it lasts, and its id |
 | `upward` | the topics of scope `tree` that go up from here, and whether they are wanted there |
 | `addresses`, `questions` | which incarnation is where, and who is asked |

@@ -1,5 +1,8 @@
 """Dead letters given back: routed again, marked where they may come twice, kept where they cannot go."""
 
+from random import Random
+
+from broker.core.rows import BundleRow
 from broker.core.settings import Overflow, QueuePolicy
 from sapwood.protocol.destinations import Destination, Kind
 from simulation.forest import Forest
@@ -76,6 +79,24 @@ def test_one_message_of_a_bundle_is_given_back_alone(forest: Forest) -> None:
     assert give_back(hq) == 2
     forest.settle()
     assert reader.payloads == [b"b", b"a", b"c"]
+
+
+def test_each_message_of_a_bundle_takes_its_own_room_alone(forest: Forest) -> None:
+    """A bundle of very many parts is not copied whole for each."""
+    hq, payloads = forest.add("hq", hold_time=5.0), [Random(n).randbytes(1000) for n in range(100)]
+    forest.producer("hq").send("queue:sales", *payloads)
+    forest.settle(10.0)
+    whole = sum(len(row.body) for row in hq.disk.rows(BundleRow))
+    for at in range(len(payloads)):
+        assert give_back(hq, 1 << at) == 1
+    forest.settle()
+    assert hq.waiting() == len(payloads)
+    assert sum(len(row.body) for row in hq.disk.rows(BundleRow)) < 3 * whole
+    hq.crash()
+    hq.boot()
+    reader = forest.consumer("hq", "queue:sales")
+    forest.settle()
+    assert sorted(reader.payloads) == sorted(payloads)
 
 
 def test_what_was_with_a_reader_too_often_comes_back_marked(forest: Forest) -> None:
