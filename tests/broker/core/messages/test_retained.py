@@ -56,7 +56,7 @@ def test_a_pattern_finds_what_it_matches(topics: set[str], gone: set[str], patte
 def test_pages_are_right_whatever_comes_and_goes_between_them(
     stay: set[str], go: set[str], come: set[str], pattern: str, most: int
 ) -> None:
-    """Who stays is found once; who comes or goes meanwhile, once at most."""
+    """A topic that stays is found once; one that comes or goes meanwhile, once at most."""
     kept = Retained()
     for name in stay | go:
         put(kept, name)

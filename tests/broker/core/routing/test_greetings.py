@@ -90,7 +90,7 @@ def test_very_many_patterns_of_one_child_are_no_longer_step(forest: Forest, hq: 
 def test_a_message_in_the_middle_is_neither_lost_nor_overtaken(
     forest: Forest, hq: Site, retained: bool
 ) -> None:
-    """What was retained comes before it, or not at all, once it has taken its place."""
+    """The retained one comes before it, or not at all, once it has taken its place."""
     reader = forest.consumer("hq", "topic:prices/#", credit=10 * MANY)
     last = f"{MANY - 1:05d}"
     assert len(reader.payloads) < MANY
