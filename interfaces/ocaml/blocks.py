@@ -191,11 +191,14 @@ def write_answers(library: OcamlLibrary, each: Block) -> Iterator[str]:
 # --- callers
 
 
-def write_clients(library: OcamlLibrary, each: Block) -> Iterator[str]:
-    """The functions for callers: with records, and with labels."""
+def write_clients(library: OcamlLibrary, each: Block, version: str) -> Iterator[str]:
+    """The functions for callers: with records, and with labels. `version`: of the interface, as a literal.
+
+    Wrinkle: an input or a function may be called `version`, and would hide the value of that name.
+    """
 
     def record(call: Call) -> str:
-        asked = f"Rpc.call rpc_ ~interface ~version {call_module(library, call)}.stub inputs"
+        asked = f"Rpc.call rpc_ ~interface ~version:{version} {call_module(library, call)}.stub inputs"
         return f"let {value(call.function.name)} rpc_ inputs = {asked}"
 
     def labelled(call: Call) -> str:
@@ -213,7 +216,7 @@ def write_clients(library: OcamlLibrary, each: Block) -> Iterator[str]:
             fields[0] = f"{words}.In.{fields[0]}"
         made = listed("{", fields, "}") if fields else "()"
         head = " ".join(("let", value(call.function.name), "rpc_", *labels, "()", "="))
-        asked = f"Rpc.call rpc_ ~interface ~version {words}.stub {made}"
+        asked = f"Rpc.call rpc_ ~interface ~version:{version} {words}.stub {made}"
         return f"{comment(call.function.description)}\n{head}\n  {asked}"
 
     for name, said, write in (

@@ -66,7 +66,7 @@ def _interface(library: OcamlLibrary, catalogue: Catalogue, file: str, each: Int
         write_signature(library, block),
         write_dispatcher(library, block),
         *write_answers(library, block),
-        *write_clients(library, block),
+        *write_clients(library, block, literal(version)),
     ]
 
 

@@ -23,26 +23,31 @@ module Io = struct
     let* line = Lwt_ssl.ssl_perform_handshake line in
     Lwt.return (Lwt_ssl.in_channel_of_descr line, Lwt_ssl.out_channel_of_descr line, socket)
 
+  let open_or_close socket act =
+    Lwt.catch act (fun error -> Lwt.bind (Lwt_unix.close socket) (fun () -> Lwt.fail error))
+
+  (* A name may have several addresses, and the node listen at one: localhost is ::1, and 127.0.0.1. *)
+  let rec reached = function
+    | [] -> Lwt.fail_with "there is no such host"
+    | { Unix.ai_family; ai_addr; _ } :: others ->
+        let line () =
+          let socket = Lwt_unix.socket ~cloexec:true ai_family SOCK_STREAM 0 in
+          let dialled () = Lwt_unix.with_timeout handshake (fun () -> Lwt_unix.connect socket ai_addr) in
+          open_or_close socket (fun () -> Lwt.map (fun () -> socket) (dialled ()))
+        in
+        Lwt.catch line (function
+          | (Unix.Unix_error _ | Lwt_unix.Timeout) when others <> [] -> reached others
+          | error -> Lwt.fail error)
+
   let connect place host port =
     let open Lwt.Syntax in
     let* found = Lwt_unix.getaddrinfo host (string_of_int port) [ AI_SOCKTYPE SOCK_STREAM ] in
-    match found with
-    | [] -> Lwt.fail_with "there is no such host"
-    | { ai_family; ai_addr; _ } :: _ ->
-        let socket = Lwt_unix.socket ai_family SOCK_STREAM 0 in
-        let close error =
-          let* () = Lwt_unix.close socket in
-          Lwt.fail error
-        in
-        Lwt.catch
-          (fun () ->
-            Lwt_unix.set_close_on_exec socket;
-            let* () = Lwt_unix.connect socket ai_addr in
-            Lwt_unix.setsockopt socket TCP_NODELAY true;
-            match Sapwood_tls.context place with
-            | None -> Lwt.return (channels socket)
-            | Some context -> Lwt_unix.with_timeout handshake (fun () -> over_tls context host socket))
-          close
+    let* socket = reached found in
+    open_or_close socket (fun () ->
+        Lwt_unix.setsockopt socket TCP_NODELAY true;
+        match Sapwood_tls.context place with
+        | None -> Lwt.return (channels socket)
+        | Some context -> Lwt_unix.with_timeout handshake (fun () -> over_tls context host socket))
 
   let shut socket = try Lwt_unix.shutdown socket SHUTDOWN_ALL with Unix.Unix_error _ -> ()
   let free socket = Lwt.async (fun () -> Lwt.catch (fun () -> Lwt_unix.close socket) (fun _ -> Lwt.return_unit))

@@ -20,6 +20,7 @@ module Make (Io : S.IO) (Session : S.SESSION with type 'a io = 'a Io.t) = struct
   let ( >>= ) = Io.( >>= )
   let return = Io.return
   let fail = Io.fail
+  let shortest_read = 0.05
   let longest_read = 1.
 
   let connect ?token ?account ?secret ?ca ?certificate url =
@@ -67,19 +68,22 @@ module Make (Io : S.IO) (Session : S.SESSION with type 'a io = 'a Io.t) = struct
     | Some waiting when waiting.reply = None -> waiting.reply <- Some message
     | _ -> ()
 
-  let rec ack_all session = function
+  let rec ack_all session until = function
     | [] -> return ()
-    | (each : Message.t) :: rest -> Session.ack session each.id >>= fun () -> ack_all session rest
+    | (each : Message.t) :: rest -> Session.ack ~until session each.id >>= fun () -> ack_all session until rest
 
-  (* Without the lock: read replies for all that wait. *)
-  let read shared seconds =
-    let seconds = Float.min seconds longest_read in
-    Session.transfer shared.session ~ack_to:shared.seen ~seconds >>= fun messages ->
-    Io.locked shared.monitor (fun () ->
-        List.iter (arrived shared) messages;
-        Io.broadcast shared.monitor;
-        return ())
-    >>= fun () -> ack_all shared.session messages
+  (* Without the lock: read replies for all that wait. Where the node is away until then, there are none. *)
+  let read shared until =
+    let seconds = Float.min (until -. Unix.gettimeofday ()) longest_read in
+    Io.catch
+      (fun () ->
+        Session.transfer ~until shared.session ~ack_to:shared.seen ~seconds >>= fun messages ->
+        Io.locked shared.monitor (fun () ->
+            List.iter (arrived shared) messages;
+            Io.broadcast shared.monitor;
+            return ())
+        >>= fun () -> ack_all shared.session until messages)
+      (function Errors.Connect_failed _ -> Io.sleep shortest_read | error -> fail error)
 
   type turn = Reply of Message.t | Late | Lost | Read
 
@@ -106,8 +110,7 @@ module Make (Io : S.IO) (Session : S.SESSION with type 'a io = 'a Io.t) = struct
     | Late -> fail (Errors.Call_timeout (asked ^ " was not answered in time"))
     | Lost -> fail (Errors.Reply_lost (asked ^ ": the reply queue went with the connection"))
     | Read ->
-        let seconds = waiting.until -. Unix.gettimeofday () in
-        always (fun () -> read shared seconds) (stopped_reading shared) >>= fun () -> reply_of shared waiting asked
+        always (fun () -> read shared waiting.until) (stopped_reading shared) >>= fun () -> reply_of shared waiting asked
 
   (* The node may have been started anew since the last call: then the reply queue went with it, and the request
      is made once more, with the next one. *)

@@ -86,10 +86,10 @@ module type SESSION = sig
   (** [send session queue payload] returns when the node has it on disk. If the line broke before the answer it is sent
       again: it may come twice, and is not lost. *)
 
-  val transfer : t -> ack_to:int64 -> seconds:float -> Message.t list io
+  val transfer : ?until:float -> t -> ack_to:int64 -> seconds:float -> Message.t list io
   (** Messages with ids above [ack_to] (-1 = all): at once if there are any, none after [seconds]. *)
 
-  val ack : t -> int64 -> unit io
+  val ack : ?until:float -> t -> int64 -> unit io
   val list : t -> string -> string list io
 end
 

@@ -158,14 +158,17 @@ module Make (Io : S.IO) = struct
   let unreachable session said =
     Errors.Connect_failed (Printf.sprintf "the node at %s:%d cannot be reached: %s" session.host session.port said)
 
-  let jittered pause = Random.float pause +. (pause /. 2.)
+  (* Not the program's own: that one is the same in each process, and all would come back at one moment. *)
+  let draws = Random.State.make_self_init ()
+  let jittered pause = Random.State.float draws pause +. (pause /. 2.)
 
-  let request ?(until = infinity) ?seconds session asked =
+  let request ?(until = infinity) ?(seconds = slowest_answer) session asked =
+    let patience () = Float.max 0.05 (Float.min seconds (until -. Unix.gettimeofday ())) in
     let rec attempt pause =
       if session.closed then Io.fail Errors.Closed
       else
         Io.catch
-          (fun () -> on_a_line session (fun line -> ask session line ?seconds asked))
+          (fun () -> on_a_line session (fun line -> ask session line ~seconds:(patience ()) asked))
           (function
             | Broken _ when session.closed -> Io.fail Errors.Closed
             | Broken said when Unix.gettimeofday () +. pause > until -> Io.fail (unreachable session said)
@@ -254,14 +257,14 @@ module Make (Io : S.IO) = struct
     let asked = path ([ "send"; queue; correlation_id ] @ if reply_to = "" then [] else [ reply_to ]) in
     request ?until session (`POST, asked, [], payload) >>= fun _ -> Io.return ()
 
-  let transfer session ~ack_to ~seconds =
+  let transfer ?until session ~ack_to ~seconds =
     let asked = path [ "transfer"; Int64.to_string ack_to; Printf.sprintf "%.3f" (Float.max 0. seconds) ] in
-    request ~seconds:(seconds +. slowest_answer) session (get asked) >>= fun text ->
+    request ?until ~seconds:(seconds +. slowest_answer) session (get asked) >>= fun text ->
     match Message.of_transfer text with
     | messages -> Io.return messages
     | exception Json.Wrong said -> Io.fail (Errors.Bad_reply ("an answer to a transfer cannot be read: " ^ said))
 
-  let ack session id = request session (get (path [ "ack"; Int64.to_string id ])) >>= fun _ -> Io.return ()
+  let ack ?until session id = request ?until session (get (path [ "ack"; Int64.to_string id ])) >>= fun _ -> Io.return ()
 
   let list session prefix =
     request session (get (path [ "list"; prefix ])) >>= fun text ->

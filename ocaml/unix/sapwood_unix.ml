@@ -98,23 +98,33 @@ module Io = struct
     Ssl.connect tls;
     socket.tls <- Some tls
 
-  let connect place host port =
-    match Unix.getaddrinfo host (string_of_int port) [ AI_SOCKTYPE SOCK_STREAM ] with
+  let open_or_close descriptor act =
+    try act ()
+    with error ->
+      Unix.close descriptor;
+      raise error
+
+  (* A name may have several addresses, and the node listen at one: localhost is ::1, and 127.0.0.1. *)
+  let rec reached = function
     | [] -> failwith "there is no such host"
-    | { ai_family; ai_addr; _ } :: _ -> (
-        let descriptor = Unix.socket ~cloexec:true ai_family SOCK_STREAM 0 in
-        let socket = { descriptor; tls = None; freed = false } in
-        match
-          Unix.connect descriptor ai_addr;
-          Unix.setsockopt descriptor TCP_NODELAY true;
-          Option.iter (fun context -> over_tls socket context host) (Sapwood_tls.context place)
-        with
-        | () ->
-            let buffer = Bytes.create 16384 in
-            ({ from = socket; buffer; place = 0; size = 0 }, { to_ = socket; pending = Buffer.create 256 }, socket)
-        | exception error ->
-            Unix.close descriptor;
-            raise error)
+    | { Unix.ai_family; ai_addr; _ } :: others -> (
+        let line () =
+          let descriptor = Unix.socket ~cloexec:true ai_family SOCK_STREAM 0 in
+          open_or_close descriptor (fun () ->
+              Unix.setsockopt_float descriptor SO_SNDTIMEO handshake;
+              Unix.connect descriptor ai_addr;
+              descriptor)
+        in
+        try line () with Unix.Unix_error _ when others <> [] -> reached others)
+
+  let connect place host port =
+    let descriptor = reached (Unix.getaddrinfo host (string_of_int port) [ AI_SOCKTYPE SOCK_STREAM ]) in
+    let socket = { descriptor; tls = None; freed = false } in
+    open_or_close descriptor (fun () ->
+        Unix.setsockopt descriptor TCP_NODELAY true;
+        Option.iter (fun context -> over_tls socket context host) (Sapwood_tls.context place));
+    let buffer = Bytes.create 16384 in
+    ({ from = socket; buffer; place = 0; size = 0 }, { to_ = socket; pending = Buffer.create 256 }, socket)
 
   let shut socket = try Unix.shutdown socket.descriptor SHUTDOWN_ALL with Unix.Unix_error _ -> ()
 
@@ -129,6 +139,7 @@ module Io = struct
 
   let within socket seconds act =
     Unix.setsockopt_float socket.descriptor SO_RCVTIMEO seconds;
+    Unix.setsockopt_float socket.descriptor SO_SNDTIMEO seconds;
     act ()
 
   type monitor = { lock : Mutex.t; changed : Condition.t }

@@ -7,6 +7,7 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from signal import SIGKILL, SIGSTOP
 from typing import Any
 
 import pytest
@@ -31,6 +32,7 @@ REFUSED = [
     'wrong: from: by_text: [1]: the key "a" is there twice',
     "closed",
     "second",
+    "9.9",
 ]
 LARGEST, SMALLEST = 2**63 - 1, -(2**63)
 
@@ -101,6 +103,9 @@ def server(v1: Any, v2: Any) -> list[Any]:
     class Second:
         async def nothing(self) -> Any:
             return v2.NothingOut(said="second")
+
+        async def version(self, *, version: str) -> Any:
+            return v2.VersionOut(said=version)
 
     return [v1.Every_server_dispatcher(First()), v2.Every_server_dispatcher(Second())]
 
@@ -191,6 +196,7 @@ async def test_python_asks_ocaml(kind: str, tree: Network, ocaml: Path, every: A
         with pytest.raises(v1.Closed):
             await first.nothing()
         assert await v2.EveryClient(rpc).nothing() == v2.NothingOut(said="second")
+        assert await v2.EveryClient(rpc).version(version="9.9") == v2.VersionOut(said="9.9")
         with pytest.raises(ServiceError, match="UNIMPLEMENTED"):
             await first.for_.while_.list_(all=v1.ForAll(x=1))
         wrong_ones: list[Any] = [{}, {"all": {}}, {"all": {"x": "1"}}, {"all": {"x": 1}, "unknown": 1}]
@@ -227,6 +233,30 @@ async def test_ocaml_refuses_a_reply_of_another_type(tree: Network, ocaml: Path)
         assert asking.stderr is not None
         errors = (await asking.stderr.read()).decode()
     assert 'the reply of "level" is not of its type: pieces: expected a whole number, got a text' in errors
+
+
+@pytest.mark.parametrize("ends", [SIGKILL, SIGSTOP])
+async def test_a_call_in_ocaml_ends_in_time_though_its_node_does_not_come_back(
+    tree: Network, ocaml: Path, ends: int
+) -> None:
+    began, never = asyncio.Event(), asyncio.Event()
+
+    async def level(article: int) -> Any:
+        began.set()
+        await never.wait()
+
+    async with (
+        connect(tree.url("york")) as client,
+        Rpc(client) as rpc,
+        rpc.serve("stock", {"level": level}),
+    ):
+        await tree.until_known("hq", "queue:stock")
+        asking = asyncio.create_task(printed(peer(ocaml), "late", tree.url("hq")))
+        await began.wait()
+        tree.nodes["hq"].signal(ends)
+        assert await asking == ['"level" of stock was not answered in time']
+        tree.kill("hq")
+        never.set()
 
 
 @pytest.mark.parametrize("asks", ["ocaml", "python"])

@@ -15,9 +15,13 @@ ROOT: Final = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "interfaces"))
 from every import FILES as FIRST  # noqa: E402 - found by the line above
 
-SECOND: Final = (
-    'interface every 2.0 "Next." { owners "T" function nothing "Says it." { out said: string "It." } }\n'
-)
+SECOND: Final = """
+interface every 2.0 "Next." {
+  owners "T"
+  function version "Named as what a caller says." { in version: string "Any." out said: string "The same." }
+  function nothing "Says it." { out said: string "It." }
+}
+"""
 STREAMS: Final = {
     "streams.idl": """
 interface streams 1.0 "Channels in calls." {

@@ -25,6 +25,9 @@ end
 module Second_server (Rpc : Sapwood.S.RPC) = struct
   let nothing () : Every_every_v2.Calls.Nothing.response Rpc.io =
     Rpc.return (Ok { Every_every_v2.Calls.Nothing.Out.said = "second" })
+
+  let version { Every_every_v2.Calls.Version.In.version = said } : Every_every_v2.Calls.Version.response Rpc.io =
+    Rpc.return (Ok { Every_every_v2.Calls.Version.Out.said })
 end
 
 module Serving (Rpc : Sapwood.S.RPC) = struct
@@ -143,7 +146,8 @@ module Ask (Rpc : Sapwood.S.RPC with type 'a io = 'a) = struct
     ended (echo rpc { plain with str = "\xff" });
     ended (echo rpc { plain with by_text = [ ("a", None); ("a", None) ] });
     ended (fun () -> match Records.nothing rpc () with Error `Closed -> "closed" | Error `Silent -> "silent" | Ok () -> "ok");
-    ended (fun () -> match Second.nothing rpc () with Ok { said } -> said | Error _ -> .)
+    ended (fun () -> match Second.nothing rpc () with Ok { said } -> said | Error _ -> .);
+    ended (fun () -> match Second.version rpc ~version:"9.9" () with Ok { said } -> said | Error _ -> .)
 end
 
 module Ask_unix = Ask (Sapwood_unix.Rpc)
@@ -151,7 +155,7 @@ module Stock_client = Chain_stock_v1.Client (Sapwood_unix.Rpc)
 
 let () =
   let url = Sys.argv.(2) in
-  let connect () = Sapwood_unix.Rpc.at ~timeout:60. (Sapwood_unix.Rpc.connect url) in
+  let connect ?(timeout = 60.) () = Sapwood_unix.Rpc.at ~timeout (Sapwood_unix.Rpc.connect url) in
   match Sys.argv.(1) with
   | "unix" -> serve url "every" [ Serve_unix.First.interface; Serve_unix.Second.interface ]
   | "lwt" -> serve_lwt url "every" [ Serve_lwt.First.interface; Serve_lwt.Second.interface ]
@@ -163,4 +167,8 @@ let () =
       match Stock_client.level (connect ()) ~article:4711L () with
       | Ok { pieces; _ } -> say "%Ld pieces" pieces
       | Error (`No_such_article number) -> say "there is no %Ld" number)
+  | "late" -> (
+      match Stock_client.level (connect ~timeout:3. ()) ~article:4711L () with
+      | _ -> say "an answer"
+      | exception Sapwood.Errors.Call_timeout text -> say "%s" text)
   | other -> failwith other
