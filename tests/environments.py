@@ -16,7 +16,7 @@ TESTS: Final = Path(__file__).parent
 REST: Final = "network"
 TABLE: Final[dict[str, tuple[str, ...]]] = {
     "spark": ("audit", "benchmarks/test_audit.py", "tutorials/test_audit.py"),
-    "browser": ("dashboard", "hostile/test_web_page.py"),
+    "browser": ("dashboard", "hostile/test_web_page.py", "website/test_pictures.py"),
     "network": (
         "broker/core/neighbours/test_following.py",
         "broker/core/test_chaos.py",
