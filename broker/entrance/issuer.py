@@ -1,7 +1,9 @@
 """The issuer that a node's file names: its keys, kept until newer ones come, and whom its tokens let in.
 
 Law: an issuer that cannot be reached shuts nobody out whose token its last keys prove.
-Law: whoever shows tokens of unknown keys makes the node ask the issuer every `AGAIN` seconds at most.
+Law: whoever shows tokens of unknown keys makes the node ask the issuer every `AGAIN` seconds at most, and few
+requests wait for its answer.
+Law: a token that is refused is looked at once, however often the request that shows it asks.
 """
 
 import asyncio
@@ -10,7 +12,7 @@ import random
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Final
+from typing import Final, TypeVar
 
 from broker.entrance.id_tokens import Key, asker_of, heading_of, is_one
 from broker.entrance.issuer_keys import IssuerError, fetch_keys
@@ -22,8 +24,13 @@ FRESH: Final = 900.0
 """Seconds, a fifth more or less, until keys are fetched without a reason: a withdrawn one counts as long."""
 WAIT: Final = 5.0
 """Seconds that a request waits for the issuer."""
+MOST_WAITING: Final = 64
+"""Requests that wait for keys. Others are refused at once, until the keys are there."""
 _MOST_KNOWN: Final = 256
+_REFUSED: Final = 1.0
+"""Seconds that a refusal counts: a token whose time has not come yet may be good then."""
 _log = logging.getLogger("sapwood.entrance")
+_Found = TypeVar("_Found")
 
 
 class Issuer:
@@ -33,6 +40,7 @@ class Issuer:
         self._site = site
         self._keys: tuple[Key, ...] = ()
         self._known: OrderedDict[str, Asker] = OrderedDict()
+        self._refused: OrderedDict[str, tuple[str, float]] = OrderedDict()
         self._wanted, self._moved = asyncio.Event(), asyncio.Event()
         self._waiting: set[asyncio.Future[None]] = set()
         self._said = ""
@@ -47,7 +55,7 @@ class Issuer:
             self._moved.set()
             self._wanted.set()
         self._site = other._site
-        self._known.clear()
+        self._forget()
 
     @property
     def _place(self) -> tuple[object, ...]:
@@ -61,11 +69,20 @@ class Issuer:
         if found is not None and time.time() < found.until:
             self._known.move_to_end(key)
             return found
-        found = asker_of(token, self._key(token), self._site)
-        self._known[key] = found
-        if len(self._known) > _MOST_KNOWN:
-            self._known.popitem(last=False)
+        self._refuse_again(key)
+        try:
+            found = asker_of(token, self._key(token), self._site)
+        except TokenRefused as refused:
+            _keep(self._refused, key, (str(refused), time.monotonic() + _REFUSED))
+            raise
+        _keep(self._known, key, found)
         return found
+
+    def _refuse_again(self, key: str) -> None:
+        why, until = self._refused.pop(key, ("", 0.0))
+        if time.monotonic() < until:
+            self._refused[key] = why, until
+            raise TokenRefused(why)
 
     def _key(self, token: str) -> Key:
         found = heading_of(token).key_of(self._keys)
@@ -86,6 +103,8 @@ class Issuer:
         except TokenRefused:
             return
         self._wanted.set()
+        if len(self._waiting) >= MOST_WAITING:
+            return
         told: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.add(told)
         try:
@@ -121,14 +140,25 @@ class Issuer:
         if _published(keys) == _published(self._keys):
             return False
         self._keys = keys
-        self._known.clear()
+        self._forget()
         return True
+
+    def _forget(self) -> None:
+        self._known.clear()
+        self._refused.clear()
 
     def _say(self, level: int, text: str) -> None:
         """Once, until it is otherwise."""
         if text != self._said:
             self._said = text
             _log.log(level, "%s", text)
+
+
+def _keep(known: OrderedDict[str, _Found], key: str, found: _Found) -> None:
+    """The oldest goes for it."""
+    known[key] = found
+    if len(known) > _MOST_KNOWN:
+        known.popitem(last=False)
 
 
 def _published(keys: tuple[Key, ...]) -> list[tuple[object, ...]]:

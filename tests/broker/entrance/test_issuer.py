@@ -257,3 +257,51 @@ async def test_so_many_tokens_are_known_and_no_more(served: Served, monkeypatch:
         for each in (*given, given[2], given[0]):
             assert made.holder(each)
     assert looked == [*given, given[0]]
+
+
+async def test_a_refused_token_is_looked_at_once_for_all_that_ask_about_it(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To look at a signature takes as long as a hundred requests without one."""
+    operators, looked = Operators(issuer=Issuer(served.site)), 0
+    look = issuers.asker_of
+
+    def counted(*given: Any) -> Any:
+        nonlocal looked
+        looked += 1
+        return look(*given)
+
+    monkeypatch.setattr(issuers, "asker_of", counted)
+    async with running(operators):
+        good, ended = token(served, FIRST), token(served, FIRST, exp=1)
+        await operators.ready(good)
+        assert operators.holder(ended) is None
+        assert "has ended" in operators.why_nobody(ended)
+        assert "has ended" in operators.why_nobody(ended)
+        assert looked == 1
+        assert operators.holder(good) is not None
+        monkeypatch.setattr(issuers, "_REFUSED", 0.0)
+        early = token(served, FIRST, exp=2)
+        assert operators.holder(early) is operators.holder(early) is None
+        assert looked == 4, "after a moment its time may have come"
+
+
+async def test_few_requests_wait_for_keys_however_many_ask(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(issuers, "WAIT", float(PATIENCE))
+    served.held = asyncio.Event()
+    issuer = Issuer(served.site)
+    async with running(Operators(issuer=issuer)):
+        asked = [
+            asyncio.create_task(issuer.ready(token(served, Signer(f"x{number}", "ES256"))))
+            for number in range(issuers.MOST_WAITING + 36)
+        ]
+        done, waits = set[asyncio.Task[None]](), set(asked)
+        while len(done) < 36:
+            some, waits = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            done |= some
+        assert (len(done), len(waits)) == (36, issuers.MOST_WAITING)
+        served.held.set()
+        await asyncio.gather(*waits)
+        assert not issuer._waiting
