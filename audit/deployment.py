@@ -5,10 +5,13 @@ own. Trees are made of places. A mesh are the rows with the same word in the col
 `core` without a parent; `parent` may name several nodes of one mesh, with spaces between.
 """
 
-from typing import Final, NamedTuple
+import itertools
+from typing import Any, Final, NamedTuple
 
+import numpy
 import pyarrow as arrow
-from pyarrow import Table
+from numpy.typing import NDArray
+from pyarrow import Table, compute
 
 from audit import sites
 from audit.errors import UsageError
@@ -17,6 +20,8 @@ from audit.queries import query, rows
 MOST_LEVELS: Final = 64
 MOST_ROOTS: Final = 32
 NAMED: Final = 10
+Numbers = NDArray[numpy.int32]
+"""A place is numbered by the row that the first of its nodes has in the table of sites."""
 NODES: Final = ("node", "parent", "role", "depth", "region", "place", "below")
 """A row a node. `place`: the node itself, in a mesh the smallest of its names, which stands for all; `parent`
 is a place, null at the root; `below`: places in its subtree, itself not counted."""
@@ -60,95 +65,93 @@ def load_tree(path: str, far: sites.Far | None = None) -> Tree:
 def make_tree(table: Table) -> Tree:
     """Make the tree of sites (`sites.SITES`). Raises `UsageError` that names what is wrong with them."""
     roots = _roots(table)
+    table = table.append_column("row", arrow.array(numpy.arange(len(table), dtype=numpy.int32)))
+    names = table["name"].combine_chunks()
+    roles = compute.utf8_lower(compute.fill_null(table["role"], "")).dictionary_encode()
     standing = _standing(table, roots[0])
-    placed = _short(_placed(table, standing), "parent", "role")
-    _refuse_broken_meshes(table, standing, placed)
+    place = table["row"].to_numpy().copy()
+    place[standing["row"].to_numpy()] = standing["number"].to_numpy()
+    up = _up(table, standing)
     del table
-    links = _links(placed)
-    ancestors = _ancestors(links)
-    _refuse_orphans(links, ancestors, roots[0])
-    places = query(
-        """with depths as (
-            select a.number, hops as depth from ancestors as a join links as top on a.ancestor = top.number
-            where top.up is null),
-        under as (
-            select ancestor as number, count(*) as below from ancestors where hops > 0 group by ancestor)
-        select number, place, up, depth, coalesce(below, 0)::int as below, size
-        from links join depths using (number) left join under using (number)""",
-        links=links,
-        ancestors=ancestors,
-    )
-    del links
-    nodes = query(
-        """with regions as (
-            select a.number, r.place as region from ancestors as a join places as r on r.number = a.ancestor
-            where r.depth = 1)
-        select node, parent, role, depth, region, place, below, number
-        from placed join places using (place) left join regions using (number)""",
-        placed=placed,
-        places=places,
-        ancestors=ancestors,
-    )
-    return Tree(_short(nodes, "parent", "role", "region"), places, ancestors, roots[0], roots)
+    _refuse_broken_meshes(names, standing, up)
+    numbers = numpy.unique(place)
+    climbed = _climb(names, up, numbers, int(place[names.index(roots[0]).as_py()]))
+    columns: dict[str, NDArray[Any]] = {"depth": climbed.depth, "below": climbed.below}
+    meshed = len(numbers) < len(names)
+    places = {
+        "number": numbers,
+        "place": names.take(arrow.array(numbers)) if meshed else names,
+        "up": arrow.array(up[numbers], mask=up[numbers] < 0),
+        **{name: cells[numbers] for name, cells in columns.items()},
+        "size": numpy.bincount(place)[numbers].astype(numpy.int32),
+    }
+    nodes = {
+        "node": names,
+        "parent": _few(names, up[place]),
+        "role": roles,
+        "region": _few(names, climbed.region[place]),
+        "place": names.take(arrow.array(place)) if meshed else names,
+        **{name: cells[place] for name, cells in columns.items()},
+        "number": place,
+    }
+    found = arrow.table(nodes).select([*NODES, "number"])
+    return Tree(found, arrow.table(places), climbed.ancestors, roots[0], roots)
 
 
-def _short(table: Table, *names: str) -> Table:
-    """The same, with the few words of these columns kept once each."""
-    for name in names:
-        place = table.column_names.index(name)
-        table = table.set_column(place, name, table[name].dictionary_encode())
-    return table
+def _few(names: arrow.StringArray, numbers: Numbers) -> arrow.DictionaryArray:
+    """The names in these rows, kept once each; null for a number below 0."""
+    distinct, codes = numpy.unique(numbers, return_inverse=True)
+    none = int(distinct[0] < 0)
+    indices = arrow.array(codes.astype(numpy.int32) - none, mask=numbers < 0)
+    return arrow.DictionaryArray.from_arrays(indices, names.take(arrow.array(distinct[none:])))
 
 
 def _standing(table: Table, root: str) -> Table:
-    """(member, stands): the nodes of meshes, with the place of each."""
+    """(row, member, number): the nodes of meshes, and of the root, each with the number of its place."""
     return query(
         """with firsts as (
-            select mesh, min(name) as first from sites where mesh is not null group by mesh)
-        select name as member, case when parent is null then $root else first end as stands
-        from sites left join firsts using (mesh) where parent is null or first is not null""",
+            select mesh, min(name) as first from sites where mesh is not null group by mesh),
+        stands as (
+            select row, name as member, case when parent is null then $root else first end as first
+            from sites left join firsts using (mesh) where parent is null or first is not null)
+        select stands.row, member, sites.row as number from stands join sites on name = first""",
         sites=table,
         root=root,
     )
 
 
-def _placed(table: Table, standing: Table) -> Table:
-    """(node, parent, role, place): `parent` is the place of the first parent that a row names."""
-    return query(
-        """with named as (select *, string_split_regex(parent, '\\s+')[1] as first from sites)
-        select name as node, coalesce(above.stands, first) as parent, lower(coalesce(role, '')) as role,
-            coalesce(own.stands, name) as place
-        from named left join standing as own on name = own.member
-        left join standing as above on first = above.member""",
-        sites=table,
+def _up(table: Table, standing: Table) -> Numbers:
+    """By row the number of its parent's place; -1 where there is none. Few are parents: only their names are
+    looked up. Raises `UsageError` where a row names parents that are not one place."""
+    parents = table["parent"].combine_chunks().dictionary_encode()
+    found = query(
+        """with named as (select code, unnest(string_split_regex(spelt, '\\s+')) as name from spelt)
+        select min(coalesce(number, sites.row, -1)) as first, max(coalesce(number, sites.row, -1)) as last
+        from named left join sites using (name) left join standing on member = name
+        group by code order by code""",
+        spelt=arrow.table({"code": numpy.arange(len(parents.dictionary)), "spelt": parents.dictionary}),
+        sites=table.select(["name", "row"]),
         standing=standing,
     )
+    codes = parents.indices.fill_null(-1).to_numpy()
+    first: Numbers
+    none = numpy.int32(-1)
+    first, last = (numpy.append(found[name].to_numpy(), none)[codes] for name in ("first", "last"))
+    if (first != last).any():
+        split = _list(table["name"].filter(arrow.array(first != last)))
+        raise UsageError(f"{split}: several parents that are not one mesh: give them one word in column mesh")
+    return first
 
 
-def _refuse_broken_meshes(table: Table, standing: Table, placed: Table) -> None:
-    """All parents that a row names are one place, and the nodes of a mesh have the same."""
-    split = query(
-        """with several as (select * from sites where regexp_matches(parent, '\\s')),
-        named as (select name, unnest(string_split_regex(parent, '\\s+')) as member from several)
-        select name from named left join standing using (member)
-        group by name having count(distinct coalesce(stands, member)) > 1 order by name limit $named""",
-        sites=table,
-        standing=standing,
-        named=NAMED,
-    )
-    if len(split):
-        raise UsageError(
-            f"{_list(split)}: several parents that are not one mesh: give them one word in column mesh"
-        )
-    broken = query(
-        """select place from placed where place in (select stands from standing) group by place
-        having count(distinct coalesce(parent, '')) > 1 order by place limit $named""",
-        placed=placed,
-        standing=standing,
-        named=NAMED,
-    )
+def _refuse_broken_meshes(names: arrow.StringArray, standing: Table, up: Numbers) -> None:
+    """The nodes of a mesh have the same parent."""
+    rows, numbers = (standing[name].to_numpy() for name in ("row", "number"))
+    broken = numpy.unique(numbers[up[rows] != up[numbers]])
     if len(broken):
-        raise UsageError(f"{_list(broken)}: a mesh whose nodes have different parents: they need the same")
+        raise UsageError(
+            f"{_list(names.take(arrow.array(broken)))}: a mesh whose nodes have different parents: they need"
+            " the same"
+        )
 
 
 def _roots(table: Table) -> tuple[str, ...]:
@@ -159,7 +162,7 @@ def _roots(table: Table) -> tuple[str, ...]:
         named=NAMED,
     )
     if len(twice):
-        raise UsageError(f"{_list(twice)}: named twice: every node needs its own name")
+        raise UsageError(f"{_list(twice['name'])}: named twice: every node needs its own name")
     tops = query(
         "select name, lower(role) as role, mesh from sites where parent is null order by name limit $most",
         sites=table,
@@ -172,67 +175,56 @@ def _roots(table: Table) -> tuple[str, ...]:
     one_mesh = found[0]["mesh"] is not None and len({row["mesh"] for row in found}) == 1
     if (len(found) > 1 and not (cores or one_mesh)) or len(found) > MOST_ROOTS:
         raise UsageError(
-            f"{_list(tops.slice(0, NAMED))}: several rows without a parent: a tree has one root (or one mesh"
-            " of them)"
+            f"{_list(tops['name'])}: several rows without a parent: a tree has one root (or one mesh of them)"
         )
     return tuple(row["name"] for row in found)
 
 
-def _list(names: Table) -> str:
-    return ", ".join(repr(name) for name in names.column(0).to_pylist())
+def _list(names: arrow.Array | arrow.ChunkedArray) -> str:
+    return ", ".join(map(repr, sorted(names.to_pylist())[:NAMED]))
 
 
-def _links(placed: Table) -> Table:
-    """(number, place, up, size) of each place."""
-    return query(
-        """with numbered as (
-            select (row_number() over ())::int as number, place, any_value(parent) as parent,
-                count(*)::int as size from placed group by place)
-        select n.number, n.place, above.number as up, n.size
-        from numbered as n left join numbered as above on n.parent = above.place""",
-        placed=placed,
-    )
+class _Climbed(NamedTuple):
+    """By number: how `depth` it is, how many places are `below`, its `region` (-1 at the root)."""
+
+    ancestors: Table
+    depth: "NDArray[numpy.uint8]"
+    below: Numbers
+    region: Numbers
 
 
-def _ancestors(links: Table) -> Table:
-    """(number, ancestor, hops): one join a level, until all have arrived at the root."""
-    level = query("select number, number as ancestor, 0::utinyint as hops from links", links=links)
-    found = []
-    while len(level):
-        found.append(level)
-        level = query(
-            """select level.number, up as ancestor, (hops + 1)::utinyint as hops
-            from level join links on ancestor = links.number where up is not null""",
-            level=level,
-            links=links,
-        )
-        circles = query(
-            """select place from level join links using (number)
-            where number = ancestor or hops > $most order by place limit $named""",
-            level=level,
-            links=links,
-            most=MOST_LEVELS,
-            named=NAMED,
-        )
-        if len(circles):
-            raise UsageError(f"{_list(circles)}: a circle, or more than {MOST_LEVELS} levels from the root")
-    return arrow.concat_tables(found)
-
-
-def _refuse_orphans(links: Table, ancestors: Table, root: str) -> None:
-    orphans = query(
-        """select place from links where number not in (
-            select a.number from ancestors as a join links as top on a.ancestor = top.number
-            where top.place = $root) order by place limit $named""",
-        links=links,
-        ancestors=ancestors,
-        root=root,
-        named=NAMED,
-    )
-    if len(orphans):
+def _climb(names: arrow.StringArray, up: Numbers, numbers: Numbers, root: int) -> _Climbed:
+    """Go up from all places at once, a level at a time, until all have arrived at the root."""
+    depth, below = numpy.zeros(len(up), numpy.uint8), numpy.zeros(len(up), numpy.int32)
+    region, arrived = numpy.full(len(up), -1, numpy.int32), numpy.zeros(len(up), numpy.bool_)
+    here = above = numbers
+    levels = []
+    for hops in itertools.count():
+        circle = (here == above) | (hops > MOST_LEVELS)
+        if hops and circle.any():
+            round_ = _list(names.take(arrow.array(here[circle])))
+            raise UsageError(f"{round_}: a circle, or more than {MOST_LEVELS} levels from the root")
+        levels.append(_level(here, above, hops))
+        depth[here] = hops
+        below += numpy.bincount(above, minlength=len(up)).astype(numpy.int32) if hops else 0
+        top = up[above] == root
+        region[here[top]] = above[top]
+        arrived[here[above == root]] = True
+        more = up[above] >= 0
+        here, above = here[more], up[above[more]]
+        if not len(here):
+            break
+    if not arrived[numbers].all():
+        lost = _list(names.take(arrow.array(numbers[~arrived[numbers]])))
         raise UsageError(
-            f"{_list(orphans)}: no way up to the root {root!r}: a parent is missing from the table of sites"
+            f"{lost}: no way up to the root {names[root].as_py()!r}: a parent is missing from the table of"
+            " sites"
         )
+    return _Climbed(arrow.concat_tables(levels), depth, below, region)
+
+
+def _level(here: Numbers, above: Numbers, hops: int) -> Table:
+    return arrow.table({"number": here, "ancestor": above, "hops": numpy.full(len(here), hops, numpy.uint8)})
 
 
 def relations(tree: Tree) -> Table:

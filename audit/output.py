@@ -4,12 +4,15 @@ Law: a CSV has at most `CSV_ROWS` rows, and its last line says so if there are m
 """
 
 import csv
+import itertools
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
+import numpy
+import pyarrow as arrow
 from pyarrow import Table, parquet
 
 from audit.errors import UsageError
@@ -20,13 +23,16 @@ from audit.queries import query, rows
 Row = dict[str, Any]
 CSV_ROWS: Final = MOST_ROWS
 LARGE: Final[dict[str, tuple[str, ...]]] = {
+    "nodes": ("depth", "node"),
     "spilled": ("at", "node", "peer", "kind", "destination", "op", "origin", "cause"),
     "consumer_events": ("at", "cause", "op", "node", "kind", "destination"),
     "consumers": ("node", "kind", "destination"),
     "volume": ("hour", "node", "peer", "direction", "kind", "op", "restored"),
     "judged": ("node", "origin", "kind", "direction", "rooted"),
 }
-"""Tables that may have as many rows as the log, with the order of their rows."""
+"""Tables that may have as many rows as the log or the chain, with the order of their rows."""
+_BLOCK: Final = 2**17
+"""Rows that are put in order at once, so that a large table never lies in memory twice."""
 
 
 class Output:
@@ -46,20 +52,36 @@ class Output:
         return f"<Output {self.folder} tables={len(self.tables)}>"
 
     def write(self, name: str, table: Table) -> Table:
-        """Write a table in both forms; returns it in its order."""
-        if name in LARGE:
-            table = query(_ORDERED.replace("KEYS", ", ".join(f'"{key}"' for key in LARGE[name])), found=table)
+        """Write a table in both forms, in its order; returns it as it was given."""
+        blocks = _ordered(table, LARGE[name]) if name in LARGE else iter([table])
         path = self.folder / "tables" / name
         path.mkdir(parents=True, exist_ok=True)
         for old in path.iterdir():
             old.unlink()
-        parquet.write_table(table, path / "part-00000.parquet")
-        self.tables[name] = rows(table.slice(0, CSV_ROWS + 1))
+        first = next(blocks)
+        with parquet.ParquetWriter(path / "part-00000.parquet", first.schema) as writer:
+            for block in itertools.chain([first], blocks):
+                writer.write_table(block)
+        self.tables[name] = rows(first.slice(0, CSV_ROWS + 1))
         write_csv(self.folder / "csv" / f"{name}.csv", table.column_names, self.tables[name])
         return table
 
 
-_ORDERED: Final = "select * from found order by KEYS"
+def _ordered(table: Table, keys: Sequence[str]) -> Iterator[Table]:
+    """Its rows in the order of these columns, some at a time, with all words written out."""
+    numbered = table.select(keys).append_column("row", arrow.array(numpy.arange(len(table))))
+    text = _ORDER.replace("KEYS", ", ".join(f'"{key}"' for key in keys))
+    order = query(text, numbered=numbered)["row"]
+    words = [
+        field.type.value_type if arrow.types.is_dictionary(field.type) else field.type
+        for field in table.schema
+    ]
+    plain = arrow.schema(list(zip(table.column_names, words, strict=True)))
+    for start in range(0, max(len(table), 1), _BLOCK):
+        yield table.take(order.slice(start, _BLOCK)).cast(plain)
+
+
+_ORDER: Final = "select row from numbered order by KEYS"
 
 
 def write_csv(path: Path, columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:

@@ -9,8 +9,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy
 import pyarrow as arrow
-from pyarrow import Table
+from pyarrow import Table, compute
 
 from audit.deployment import Tree
 from audit.errors import UsageError
@@ -63,10 +64,7 @@ def _together(tree: Tree, found: Table) -> Table:
             from found group by number, kind, sharing""",
             found=found,
         )
-    for name in ("kind", "sharing"):  # few words, kept once each
-        place = found.column_names.index(name)
-        found = found.set_column(place, name, found[name].dictionary_encode())
-    return found.append_column("nodes", arrow.repeat(arrow.scalar(1, arrow.int32()), len(found)))
+    return found.append_column("nodes", arrow.array(numpy.ones(len(found), numpy.int32)))
 
 
 def interests_by_role(tree: Tree, rules: Sequence[Rule]) -> Table:
@@ -87,16 +85,25 @@ def interests_by_role(tree: Tree, rules: Sequence[Rule]) -> Table:
     table = Table.from_pylist(
         [dict(zip(("role", "word", "count", "kind"), rule, strict=True)) for rule in rules]
     )
-    alike = query(
-        """with summed as (
-            select role, kind, case when word != 'own' then concat_ws(':', kind, word) end as sharing,
-                sum(count)::bigint as weight
-            from rules group by all)
-        select number, kind, sharing, weight from nodes join summed using (role)""",
-        nodes=tree.nodes,
+    summed = query(
+        """select role, kind, case when word != 'own' then concat_ws(':', kind, word) end as sharing,
+            sum(count)::bigint as weight
+        from rules group by all order by all""",
         rules=table,
     )
-    return _together(tree, alike)
+    return _together(tree, arrow.concat_tables(_alike(tree, row) for row in rows(summed)))
+
+
+def _alike(tree: Tree, rule: Mapping[str, Any]) -> Table:
+    """(number, kind, sharing, weight) of all nodes of a role; what all have alike is kept once."""
+    numbers = tree.nodes["number"].filter(compute.equal(tree.nodes["role"], rule["role"]))
+    ends = arrow.array([len(numbers)], arrow.int32())
+    types = {"kind": arrow.string(), "sharing": arrow.string(), "weight": arrow.int64()}
+    alike = {
+        name: arrow.RunEndEncodedArray.from_arrays(ends, arrow.array([rule[name]], form))
+        for name, form in types.items()
+    }
+    return arrow.table({"number": numbers, **alike})
 
 
 class _Numbers(NamedTuple):
@@ -248,15 +255,13 @@ def _numbers(tree: Tree, wanted: Table) -> _Numbers:
     given: dict[str, Any] = {
         "wanted": wanted,
         "shared": query(
-            """select number, dense_rank() over (order by sharing)::int as sharing, nodes, weight
-            from wanted where sharing is not null""",
+            """with words as (
+                select sharing, (row_number() over ())::int as word
+                from (select distinct sharing from wanted where sharing is not null))
+            select number, word as sharing, nodes, weight from wanted join words using (sharing)""",
             wanted=wanted,
         ),
-        "spots": query(
-            "select * exclude (place) from places join loads using (number)",
-            places=tree.places,
-            loads=loads(tree),
-        ),
+        "spots": loads(tree),
         "ancestors": tree.ancestors,
     }
     return _Numbers(

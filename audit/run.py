@@ -128,9 +128,7 @@ def _audit(
 
 
 def _nodes(output: Output, tree: Tree) -> None:
-    output.write(
-        "nodes", query("select * exclude (number) from nodes order by depth, node", nodes=tree.nodes)
-    )
+    output.write("nodes", tree.nodes.drop_columns(["number"]))
 
 
 def _clocks(passes: "Passes", tree: Tree) -> Table:

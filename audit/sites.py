@@ -156,8 +156,11 @@ def refuse_missing(path: str, expected: str) -> None:
 
 def _refuse_orphans(path: str, sites: Table) -> None:
     found = query(
-        """with named as (select line, name, unnest(string_split_regex(parent, '\\s+')) as parent from sites)
-        select * from named where parent not in (select name from sites) order by line, name""",
+        """with spelt as (select distinct parent as spelt from sites),
+        named as (select spelt, unnest(string_split_regex(spelt, '\\s+')) as parent from spelt),
+        missing as (select spelt, parent from named anti join sites on named.parent = sites.name)
+        select line, name, missing.parent from sites join missing on sites.parent = spelt
+        order by line, name""",
         sites=sites,
     )
     if not len(found):

@@ -38,6 +38,8 @@ consumers of one destination on leaf nodes.
 from collections.abc import Sequence
 from typing import Final
 
+import numpy
+import pyarrow as arrow
 from pyarrow import Table
 
 from audit.deployment import Tree
@@ -72,17 +74,23 @@ def sights(tree: Tree) -> Table:
 
 
 def loads(tree: Tree) -> Table:
-    """The cost of this tree's advisories at each place: (number, above, beside, down, onward, listeners).
+    """The places, and the cost of this tree's advisories at each: (…, above, beside, down, onward,
+    listeners).
 
     Of a consumer at one of its nodes: so many are told `above`, `beside` in its own mesh, `down` right below
     it, `onward` further below. `listeners`: how many nodes its parent has.
     """
+    places = tree.places
     if not tree.meshed:
-        return query(
-            """select number, depth::int as above, 0::int as beside, below as down, 0::int as onward,
-                case when up is null then 0 else 1 end::int as listeners from places""",
-            places=tree.places,
-        )
+        none = arrow.array(numpy.zeros(len(places), numpy.int32))
+        told = {
+            "above": places["depth"].cast(arrow.int32()),
+            "beside": none,
+            "down": places["below"],
+            "onward": none,
+            "listeners": places["up"].is_valid().cast(arrow.int32()),
+        }
+        return arrow.table({**dict(zip(places.column_names, places.columns, strict=True)), **told})
     return query(
         """with lines as (
             select p.number, p.size, above.size as listeners, p.size * above.size as crossing
@@ -94,7 +102,7 @@ def loads(tree: Tree) -> Table:
             select ancestor as number, sum(size) filter (hops = 1) as down,
                 sum(crossing) filter (hops > 1) as onward
             from ancestors join lines using (number) where hops > 0 group by ancestor)
-        select number, coalesce(far.above, 0)::bigint as above, p.size - 1 as beside,
+        select p.*, coalesce(far.above, 0)::bigint as above, p.size - 1 as beside,
             coalesce(down, 0)::bigint as down, coalesce(onward, 0)::bigint as onward,
             coalesce(listeners, 0)::bigint as listeners
         from places as p left join far using (number) left join near using (number)
@@ -140,7 +148,7 @@ def per_consumer(tree: Tree, ttls: Sequence[int] = TTLS, max_hops: Sequence[int]
         """with spots as (
             select p.place as sight, number as seen, depth, above + beside + down + onward as told,
                 above + beside as upward
-            from places as p join loads using (number) where number in (select seen from sights)),
+            from loads as p where number in (select seen from sights)),
         within as (
             select seen, reach, sum(nodes) filter (hops <= reach) as near,
                 sum(nodes) filter (hops = reach + 1) as beyond
@@ -152,7 +160,6 @@ def per_consumer(tree: Tree, ttls: Sequence[int] = TTLS, max_hops: Sequence[int]
             case law when 'echo' then 2 * coalesce(near, 0) + coalesce(beyond, 0)
                 when 'way' then 2 * depth else added end::bigint as closed
         from spots cross join schemes left join within using (seen, reach)""",
-        places=tree.places,
         loads=loads(tree),
         sights=seen,
         around=around,
@@ -208,7 +215,6 @@ def domain_routes(tree: Tree) -> Table:
     return query(
         """select sum(size)::bigint as nodes,
             sum(size * (above + beside + beside * down + beside * listeners))::bigint as advisories,
-            advisories as held from places join loads using (number)""",
-        places=tree.places,
+            advisories as held from loads""",
         loads=loads(tree),
     )

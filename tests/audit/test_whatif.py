@@ -309,6 +309,13 @@ def test_the_growth_curve_goes_through_the_law() -> None:
     }
 
 
+def kept(*tables: Table) -> int:
+    """Bytes that these take together; what several columns share counts once."""
+    chunks = (chunk for each in tables for column in each.columns for chunk in column.chunks)
+    buffers = {buffer.address: buffer.size for chunk in chunks for buffer in chunk.buffers() if buffer}
+    return sum(buffers.values())
+
+
 def test_a_hundred_thousand_stores_are_a_few_joins() -> None:
     """A million take the same joins; `benchmarks.what_if` runs them."""
     regions, a_region = 100, 1000
@@ -319,6 +326,7 @@ def test_a_hundred_thousand_stores_are_a_few_joins() -> None:
     wanted = population.interests_by_role(tree, [("leaf", "own", 25, "queue")])
     costs = whatif.per_consumer(tree)
     found = {row.scheme: (row.added, row.closed) for row in rows(population.cost(tree, wanted, costs))}
+    assert kept(tree.nodes, tree.places, tree.ancestors, wanted) < 100 * regions * a_region
     consumers = 25 * regions * a_region
     for scheme, (added, closed) in regular.one_consumer(regions, a_region).items():
         assert found[scheme] == (consumers * added, consumers * closed), scheme
