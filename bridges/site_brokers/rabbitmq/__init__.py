@@ -9,6 +9,7 @@
 | `streams`, `recognition` | how far each stream was taken; whether it is still the same one |
 | `publishing` | publisher confirms in a window; what was refused, and why |
 | `messages`, `replies` | destinations and properties, ours and AMQP's; where replies go |
+| `amqp_1_0` | what applications that speak AMQP 1.0 write otherwise |
 | `discovery`, `management` | who consumes: the event exchange, the management API, passive declares |
 | `consumers` | the table of queues, pure: events and lists in, consumers out |
 | `ownership` | one node at a virtual host |

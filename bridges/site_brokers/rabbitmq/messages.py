@@ -21,6 +21,7 @@ import pika
 from bridges.amqp.connection import Incoming
 from bridges.properties import from_amqp, to_amqp
 from bridges.site_brokers.base import unanswerable
+from bridges.site_brokers.rabbitmq import amqp_1_0
 from bridges.site_brokers.rabbitmq.exchanges import Binding, Exchanges
 from bridges.site_brokers.rabbitmq.streams import OFFSET
 from sapwood.protocol.bundles import Message
@@ -99,13 +100,14 @@ def taken_for(destination: Destination, message: Incoming, reply: Spell) -> Take
 
 
 def _taken(destination: Destination, place: str, message: Incoming, reply: Spell) -> Taken:
-    properties, retained = from_amqp(message.properties, reply)
+    said, body = amqp_1_0.plain(message.properties, message.body)
+    properties, retained = from_amqp(said, reply)
     given = properties.headers.pop(MARK, None)
     asked = message.properties.reply_to
     key = f"{place}\n{message.properties.app_id or ''}\n{properties.message_id}\n{given or ''}\n"
     return Taken(
         destination,
-        Message(message.body, properties),
+        Message(body, properties),
         retained=retained and destination.kind == Kind.TOPIC,
         key=_digest(key, message.body) if properties.message_id else "",
         again=message.redelivered,

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import Any, Final
 
+from bridges.site_brokers.rabbitmq.amqp_1_0 import queue_of
 from bridges.site_brokers.rabbitmq.consumers import REPLIES
 from sapwood.protocol.destinations import Destination, parse
 from sapwood.protocol.errors import InvalidName
@@ -61,6 +62,7 @@ class Replies:
 
     def read(self, name: str) -> str:
         """The address in the tree of a reply queue of this site; '' if it can have none."""
+        name = queue_of(name)
         is_ours = name.startswith(REPLIES)
         address = name.removeprefix(REPLIES) if is_ours else f"{name}@{self._node}"
         if destination_of(address) is None:

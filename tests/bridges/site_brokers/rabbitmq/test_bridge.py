@@ -14,7 +14,7 @@ from bridges.site_brokers.base import BrokerDelivery, SiteBrokerError, SiteBroke
 from bridges.site_brokers.rabbitmq import replies
 from bridges.site_brokers.rabbitmq.taking import PREFETCH
 from config.model import SiteExchange
-from sapwood.protocol.bundles import Message, Properties
+from sapwood.protocol.bundles import Foreign, Message, Properties
 from sapwood.protocol.destinations import topic
 
 
@@ -104,6 +104,21 @@ class TestTaking:
         assert not first.again
         await york.stop()
         assert applications.drain("orders") == []
+
+    async def test_a_text_of_amqp_1_0_arrives_as_a_text_and_its_sender_is_answered(
+        self, york, applications
+    ) -> None:
+        applications.channel().queue_declare("orders", durable=True)
+        applications.channel().queue_declare("answers", durable=True)
+        york.want("queue:orders")
+        said = pika.BasicProperties(type="amqp-1.0", reply_to="/queues/answers", headers={"a": 1})
+        applications.publish("orders", b"\x00Sw\xa1\x05hello", properties=said)
+        await york.desk.until(lambda: york.desk.payloads == [b"hello"])
+        asked = york.desk.taken[0].message.properties
+        assert (asked.reply_to, asked.headers, asked.foreign) == ("answers@york", {"a": 1}, Foreign(qos=0))
+        number = york.deliver("queue:answers", b"here")
+        await york.until_answered(number)
+        assert [body for body, _ in applications.drain("answers")] == [b"here"]
 
     async def test_a_queue_that_is_made_later_is_taken_from(self, york, applications) -> None:
         york.want("queue:orders")

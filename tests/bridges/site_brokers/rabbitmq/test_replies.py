@@ -23,6 +23,11 @@ def replies(changes: list[frozenset[str]]) -> Replies:
         ("sapwood.reply.answers@leeds", "answers@leeds"),
         ("sapwood.reply.topic:a/b", "topic:a/b"),
         ("who@where", ""),
+        ("/queues/answers", "answers@york"),
+        ("/queues/till%2F7%20b", "till/7 b@york"),
+        ("/queues/sapwood.reply.answers%40leeds", "answers@leeds"),
+        ("/amq/queue/answers", "answers@york"),
+        ("/queues/", "/queues/@york"),
     ],
 )
 def test_a_reply_queue_of_this_site_has_an_address_in_the_tree(
