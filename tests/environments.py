@@ -28,6 +28,7 @@ TABLE: Final[dict[str, tuple[str, ...]]] = {
     ),
     "brokers": (
         "benchmarks/test_footprint.py",
+        "benchmarks/test_requests.py",
         "bridges",
         "cli/test_check.py",
         "cli/test_check_site_broker.py",

@@ -36,6 +36,7 @@ from bridges.site_brokers.rabbitmq.messages import (
     TOPIC,
     address_of,
     properties_of,
+    taken_astray,
     taken_for,
     taken_from_queue,
     taken_from_stream,
@@ -255,6 +256,9 @@ class Visit:
         return taken_from_stream(name, message, offset, self._replies.read, doubtful=doubtful)
 
     def _read_topic(self, message: Incoming) -> Taken | None:
+        fed = self._discovery.crossing.get(message.exchange, "")
+        if fed and message.exchange not in self._exchanges:
+            return taken_astray(message, fed, self._replies.read)
         return taken_from_topic(message, self._taker.changeover.exchanges_of(message), self._replies.read)
 
     # --- to the broker

@@ -157,6 +157,8 @@ class QueueTable:
 
     def _bound(self, name: str, headers: Mapping[str, Any], come: bool) -> None:
         exchange = headers.get("source_name")
+        if headers.get("destination_kind") == "exchange" and self.exchanges.prefixes:
+            self.stale = True  # it may feed one of ours
         if exchange not in self.exchanges or headers.get("destination_kind") != "queue":
             return
         key = Binding(str(exchange), str(headers.get("routing_key", "")))

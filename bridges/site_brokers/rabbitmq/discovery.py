@@ -39,6 +39,7 @@ _EVENT_QUEUE: Final = 10_000
 _SETTLE: Final = 0.02
 _UNSURE: Final = 0.1
 _MOST_STREAMS: Final = 100
+_SHOWN: Final = 10
 
 _log = logging.getLogger("sapwood.site")
 
@@ -107,6 +108,7 @@ class EventDiscovery:
     """One for each connection. `ours(queue)`: how many consumers of a queue are ours; None: it changes now.
 
     `on_arrived`: called with queues that were made. `tell(came, went)`: what changed; `complete(all)`.
+    `crossing`: see `Exchanges.crossing`.
     """
 
     def __init__(
@@ -130,6 +132,7 @@ class EventDiscovery:
         self.events: Events | None = None
         self.lists = False
         self.lacks: dict[str, str] = {}
+        self.crossing: dict[str, str] = {}
         self._listed_at = 0.0
         self._streams_due = 0.0
         self._has_streams = False
@@ -236,6 +239,7 @@ class EventDiscovery:
                     for exchange in census.exchanges
                     for name, key in await management.bindings(census.vhost, exchange)
                 ]
+                await self._look_for_crossing(management)
             except ManagementError as error:
                 self._lack("lists", f"no lists: {error}")
             else:
@@ -244,6 +248,21 @@ class EventDiscovery:
                 self.lacks.pop("lists", None)
         if not self.lists:
             census.doubt_all()
+
+    async def _look_for_crossing(self, management: Management) -> None:
+        """Where exchanges have topics of their own: does one feed another? Raises `ManagementError`."""
+        exchanges, vhost = self._census.exchanges, self._census.vhost
+        if not exchanges.prefixes:
+            return
+        feeding = {name: await management.sources(vhost, name) for name in exchanges}
+        self.crossing = exchanges.crossing(feeding)
+        if not self.crossing:
+            self.lacks.pop("exchanges", None)
+            return
+        bound = ", ".join(
+            f"{name!r} to {source!r}" for source, name in sorted(self.crossing.items())[:_SHOWN]
+        )
+        self._lack("exchanges", f"bound to an exchange of other topics is {bound}: see sapwood node check")
 
     async def _ask(self) -> None:
         """Count the consumers of each queue that is in doubt."""

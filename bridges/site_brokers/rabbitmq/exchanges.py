@@ -4,7 +4,7 @@ One exchange has all topics but those below the prefixes of the others. So each 
 message is given once, and applications that use one key in two exchanges do not hear each other.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from sapwood.protocol.errors import PatternError
@@ -67,6 +67,23 @@ class Exchanges:
             if both is not None and both.startswith(prefix):
                 found.append(Binding(name, to_amqp(both[len(prefix) :])))
         return found
+
+    def differ(self, source: str, name: str) -> bool:
+        """Has an exchange, of the site or not, other topics than one of the site? See `crossing`."""
+        return self._others.get(source, "") != self._others.get(name, "")
+
+    def crossing(self, feeding: Mapping[str, Iterable[str]]) -> dict[str, str]:
+        """Exchanges that feed one of the site whose topics are others, with its name.
+
+        `feeding`: by exchange of the site, those from which messages come to it. A message says only to which
+        exchange it was published, and not by which it came here.
+        """
+        return {
+            source: name
+            for name, sources in feeding.items()
+            for source in sorted(sources)
+            if self.differ(source, name)
+        }
 
     def _of(self, name: str) -> tuple[str, str]:
         """The exchange of a topic, or of all topics of a pattern, and its prefix."""

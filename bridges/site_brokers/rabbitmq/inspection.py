@@ -158,9 +158,8 @@ class _Look:
 
     async def _at_sources(self, management: Management, name: str) -> None:
         """A message tells the exchange that it was published to, and not those that it came through."""
-        prefixes = self._exchanges.prefixes
         for source in sorted(await management.sources(self._server.vhost, name)):
-            if prefixes.get(source, "") != prefixes.get(name, ""):
+            if self._exchanges.differ(source, name):
                 self._say(
                     f"exchange {name!r} is bound to exchange {source!r}: a message that comes so tells only"
                     f" that it was published to {source!r}, whose topics are other ones; list {source!r}"

@@ -20,6 +20,7 @@ TLS_PORT: Final = 15671
 _PAGE: Final = 500
 _MAX_ANSWER: Final = 64 * 1024 * 1024
 MOST_LISTED: Final = 100_000
+_MOST_SOURCES: Final = 1000
 
 
 class _Queue(msgspec.Struct):
@@ -117,9 +118,14 @@ class Management:
         return [(each.destination, each.routing_key) for each in answer if each.destination_type == "queue"]
 
     async def sources(self, vhost: str, exchange: str) -> set[str]:
-        """The exchanges that an exchange is bound to, from which messages come to it."""
-        path = f"/exchanges/{_quoted(vhost)}/{_quoted(exchange)}/bindings/destination"
-        return {each.source for each in await self._get(path, list[_Source])}
+        """The exchanges from which messages come to an exchange, directly and through others."""
+        found, left = set[str](), [exchange]
+        while left and len(found) < _MOST_SOURCES:
+            path = f"/exchanges/{_quoted(vhost)}/{_quoted(left.pop())}/bindings/destination"
+            new = {each.source for each in await self._get(path, list[_Source])} - found - {exchange}
+            found |= new
+            left += new
+        return found
 
     async def kind_of_exchange(self, vhost: str, name: str) -> str | None:
         """Its type; None: there is no such exchange."""

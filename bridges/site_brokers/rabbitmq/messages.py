@@ -28,7 +28,7 @@ from sapwood.protocol.bundles import Message
 from sapwood.protocol.destinations import Destination, Kind, queue, topic
 from sapwood.protocol.errors import PatternError
 from treeconnector.edge import BrokerDelivery, Taken
-from treeconnector.patterns import MANY, ONE
+from treeconnector.patterns import MANY, ONE, topic_from_amqp
 
 MARK: Final = "x-sapwood"
 TOPIC: Final = "sapwood-topic"
@@ -86,6 +86,17 @@ def taken_from_topic(message: Incoming, exchanges: Exchanges, reply: Spell) -> T
         destination = Destination(Kind.TOPIC, message.key.replace("*", ONE).replace("#", MANY))
         return _taken(destination, "", message, reply)._replace(odd=f"DESTINATION: {error}")
     return _taken(destination, "", message, reply)
+
+
+def taken_astray(message: Incoming, fed: str, reply: Spell) -> Taken:
+    """A message of an exchange that is not listed and feeds `fed`: nobody can tell of which topic it is."""
+    why = f"it was published to exchange {message.exchange!r}, and {fed!r} is bound to that"
+    try:
+        name = topic_from_amqp(message.key)
+    except PatternError:
+        name = message.key
+    odd = f"DESTINATION: {why}: list it under exchanges"
+    return _taken(Destination(Kind.TOPIC, name), "", message, reply)._replace(odd=odd)
 
 
 def unreadable(message: Incoming, mistake: Exception) -> Taken:

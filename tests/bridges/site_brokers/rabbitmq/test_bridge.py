@@ -358,6 +358,30 @@ class TestSeveralExchanges:
         await york.start()
         assert york.desk.destinations == {"topic:sales/tea/+"}
 
+    async def test_an_exchange_that_feeds_one_of_them_is_told_and_its_messages_are_dead_letters(
+        self, york, applications
+    ) -> None:
+        """Bound through another one, while the node runs. Nobody can tell of which topic they are."""
+        york.want("topic:sales/tea/#", "topic:tea/#")
+        await until_bound(york, 2)
+        channel = applications.channel()
+        for name in ("intake", "gate"):
+            channel.exchange_declare(name, "topic", durable=True)
+        channel.exchange_bind("sales", "gate", "tea.#")
+        channel.exchange_bind("gate", "intake", "#")
+        lacks = york.bridge._visit._discovery.lacks
+        await york.desk.until(lambda: "'sales' to 'intake'" in lacks.get("exchanges", ""), "told")
+        for exchange in ("intake", "sales"):
+            applications.publish("tea.1", exchange.encode(), exchange)
+        await york.desk.until(lambda: len(york.desk.taken) == 2)
+        found = {taken.message.payload: taken for taken in york.desk.taken}
+        assert found[b"intake"].odd.startswith(
+            "DESTINATION: it was published to exchange 'intake', and 'sales'"
+        )
+        assert (str(found[b"sales"].destination), found[b"sales"].odd) == ("topic:sales/tea/1", "")
+        channel.exchange_unbind("sales", "gate", "tea.#")
+        await york.desk.until(lambda: "exchanges" not in lacks, "told that it is over")
+
     async def test_each_is_taken_from_under_its_names_and_nothing_comes_back(
         self, york, applications
     ) -> None:
