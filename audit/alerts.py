@@ -13,6 +13,7 @@ dead one holds the stream up once a batch, not once an alert.
 import http.client
 import json
 import os
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -117,9 +118,14 @@ def _json(alert: Alert) -> bytes:
 
 
 def _web(url: str, option: str) -> SplitResult:
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise UsageError(f"{option} {url}: expected an address such as http://HOST:PORT")
+    """Raises `UsageError` for one that no request can be made of: the first alert would end a stream."""
+    try:
+        parts = urlsplit(url)
+        whole = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:  # of its port, or its brackets
+        whole = False
+    if not whole or not re.fullmatch(r"[!-~]*", parts.path + parts.query):
+        raise UsageError(f"{option} {url}: expected an address such as http://HOST:PORT/PATH, quoted (%20)")
     return parts
 
 

@@ -2,7 +2,7 @@
 
 `feed` looks through a folder of logs and copies every whole line that is new into a piece, a small file in
 the `pieces` folder that appears at once and never changes. How far each log was read stands in
-`offsets.json`, written after the pieces.
+`offsets.json`, written after the pieces, and these are on disk by then: after a power cut none is missing.
 
 Law: pieces are named by log and offset, so a feed that is repeated after a crash makes the same names, and
 Spark, which remembers names, reads none twice. A finished log that is compressed later is known by its first
@@ -46,6 +46,7 @@ class Feeder:
         self.faults: dict[str, str] = {}
         self._offsets: dict[str, int] = {}
         self._looks: dict[Path, tuple[int, int, int]] = {}
+        self._written: list[Path] = []
         if self._offsets_file.exists():
             self._offsets = json.loads(self._offsets_file.read_text("utf-8"))
         self._saved = dict(self._offsets)
@@ -60,16 +61,30 @@ class Feeder:
         for path in self._logs():
             try:
                 total += self._feed_log(path)
+            except FileNotFoundError:  # rotated just now: it is there by its new name
+                continue
             except OSError as error:
                 self.faults[str(path)] = str(error)
+        self._publish()
         if self._offsets != before:
             part = self._offsets_file.with_suffix(".part")
             part.write_text(json.dumps(self._offsets), "utf-8")
-            with part.open("rb+") as file:
-                os.fsync(file.fileno())
+            _sync(part)
             os.replace(part, self._offsets_file)
             self._saved = dict(self._offsets)
         return total
+
+    def _publish(self) -> None:
+        """Let new pieces appear, whole and on disk. All together: the first waits for the disk, the others
+        find all done.
+        """
+        written, self._written = self._written, []
+        for piece in written:
+            _sync(_part(piece))
+        for piece in written:
+            os.replace(_part(piece), piece)
+        if written:
+            _sync(self.pieces)
 
     def forget(self, names: Iterable[str]) -> None:
         """Delete pieces that nobody needs any more, but of what is not known yet to have been fed: after a
@@ -121,15 +136,17 @@ class Feeder:
     def _cut(self, path: Path, name: str, data: bytes) -> int:
         """Make a piece of the whole lines in `data`. Returns how many bytes are done with.
 
-        Wrinkle: a piece that is there already was made, and read, before a crash. The log may have grown.
+        Wrinkle: a piece that is there already was made, and read, before a crash. The log may have grown. An
+        empty one is what a power cut left of it.
         """
         place = self._offsets.get(name, 0)
         lines = data[: data.rfind(b"\n") + 1]
         piece = self.pieces / f"{name}-{place:015}.jsonl"
-        if lines and piece.exists():
-            lines = lines[: piece.stat().st_size]
+        if lines and piece.exists() and (made := piece.stat().st_size):
+            lines = lines[:made]
         elif lines:
-            _write(piece, lines)
+            _part(piece).write_bytes(lines)
+            self._written.append(piece)
         elif len(data) >= PIECE:
             lines = data
             self.faults[str(path)] = f"a line of more than {PIECE:,} bytes: its beginning is left out"
@@ -137,10 +154,16 @@ class Feeder:
         return len(lines)
 
 
-def _write(piece: Path, lines: bytes) -> None:
-    part = piece.with_name(f".{piece.name}.part")
-    part.write_bytes(lines)
-    os.replace(part, piece)
+def _part(piece: Path) -> Path:
+    return piece.with_name(f".{piece.name}.part")
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _head(path: Path) -> bytes:

@@ -115,12 +115,13 @@ def list_local(paths: list[str]) -> Listing:
             raise UsageError(f"{given}: there is no such file or folder: expected advisory logs")
         for path in [top] if top.is_file() else _walk(top):
             kind = format_of(path.name)
-            if path != top and not path.exists():  # a link to what is not there, or rotated just now
-                ignored.append(str(path))
-            elif is_usage(path.name):
-                usage[str(path)] = _local_file(path, JSON_LINES)
-            elif kind or path == top:
-                files[str(path)] = _local_file(path, kind or JSON_LINES)
+            if is_usage(path.name) or kind or path == top:
+                try:
+                    found = _local_file(path, kind or JSON_LINES)
+                except FileNotFoundError:  # a link to what is not there, or rotated just now
+                    ignored.append(str(path))
+                    continue
+                (usage if is_usage(path.name) else files)[str(path)] = found
             elif not path.name.endswith(".crc") and path.name != "_SUCCESS":
                 ignored.append(str(path))
     logs, used = (tuple(found[name] for name in sorted(found)) for found in (files, usage))
@@ -189,6 +190,7 @@ def _walk(top: Path) -> Iterator[Path]:
 
 
 def _local_file(path: Path, kind: str) -> LogFile:
+    """Raises `FileNotFoundError`; `UsageError` for one that cannot be read."""
     told = None
     try:
         size = path.stat().st_size
@@ -198,6 +200,8 @@ def _local_file(path: Path, kind: str) -> LogFile:
                 (told,) = struct.unpack("<I", file.read(4))
         if told == 0 and not (size <= EMPTY and _packs_nothing(path.read_bytes())):
             told = None
+    except FileNotFoundError:
+        raise
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from None
     return LogFile(f"file://{path}", size, kind, told)

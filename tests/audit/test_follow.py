@@ -192,6 +192,64 @@ def test_a_piece_that_a_crash_left_is_not_made_again_though_the_log_has_grown(tm
     assert len(list(feeder.pieces.glob("*.jsonl"))) == 2
 
 
+def test_pieces_are_on_disk_before_it_is_written_that_they_were_fed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a power cut a piece would else be empty or missing, and its rows never counted."""
+    logs, state = tmp_path / "logs", tmp_path / "state"
+    logs.mkdir()
+    (logs / "york.jsonl").write_bytes(b'{"n": 1}\n')
+    done: list[str] = []
+
+    def fsync(descriptor: int) -> None:
+        done.append(Path(os.readlink(f"/proc/self/fd/{descriptor}")).name)
+
+    def replace(_: Path, target: Path) -> None:
+        done.append(f"{target.name} is there")
+
+    feeder = Feeder(logs, state)
+    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(os, "replace", replace)
+    feeder.feed()
+    piece = next(name for name in done if name.endswith(".part")).removeprefix(".").removesuffix(".part")
+    assert piece.endswith("-000000000000000.jsonl")
+    assert done == [f".{piece}.part", f"{piece} is there", "pieces", "offsets.part", "offsets.json is there"]
+
+
+def test_an_empty_piece_that_a_power_cut_left_is_made_again(tmp_path: Path) -> None:
+    logs, state = tmp_path / "logs", tmp_path / "state"
+    logs.mkdir()
+    (logs / "york.jsonl").write_bytes(b'{"n": 1}\n')
+    Feeder(logs, state).feed()
+    (state / "offsets.json").unlink()
+    next((state / "pieces").glob("*.jsonl")).write_bytes(b"")
+    feeder = Feeder(logs, state)
+    feeder.feed()
+    assert pieces_of(feeder) == b'{"n": 1}\n'
+
+
+def test_a_log_that_is_rotated_meanwhile_is_no_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "york.jsonl").write_bytes(b'{"n": 1}\n')
+    feeder = Feeder(tmp_path / "logs", tmp_path / "state")
+    stat = Path.stat
+
+    def gone(self: Path, **options: bool) -> os.stat_result:
+        if self.name == "york.jsonl":
+            raise FileNotFoundError(2, "No such file or directory")
+        return stat(self, **options)
+
+    for module in ("listing", "feeder"):  # rotated before it is listed, and after
+        with monkeypatch.context() as patched:
+            if module == "feeder":
+                patched.setattr(Feeder, "_logs", lambda _: iter([tmp_path / "logs" / "york.jsonl"]))
+            patched.setattr(Path, "stat", gone)
+            patched.setattr(Path, "exists", lambda _: True)
+            assert feeder.feed() == 0
+    assert feeder.faults == {}
+    assert feeder.feed() == 9
+
+
 def test_a_cut_log_is_followed_as_far_as_it_goes_and_further_once_it_is_whole(tmp_path: Path) -> None:
     logs = tmp_path / "logs"
     shutil.copytree(DEMO, logs)
@@ -410,6 +468,15 @@ def test_a_connection_that_fails_ends_the_batch(tmp_path: Path, monkeypatch: pyt
     alerts = Alerts(tmp_path, (Webhook("http://dead"), Destination("topic:a@http://dead")))
     alerts.take("rows", 1, TEN)
     assert (tried, alerts.undelivered, alerts.last_error) == (["dead", "dead"], 20, "timed out")
+
+
+@pytest.mark.parametrize(
+    "url", ["http://h:99999/", "http://h:x/", "http://h/\u00fc", "http://[h/", "http://h/a b"]
+)
+def test_an_address_that_no_request_can_be_made_of_is_refused_at_once(url: str) -> None:
+    """Not when the first alert comes: that would end the stream."""
+    with pytest.raises(UsageError, match="webhook"):
+        Webhook(url)
 
 
 @pytest.mark.parametrize(
