@@ -51,7 +51,11 @@ EVENTS: Final = (
     "binding.created",
     "binding.deleted",
     "channel.closed",
+    "connection.created",
+    "connection.closed",
 )
+_AMQP_1_0: Final = "{1,0}"
+"""The protocol of a connection, as events have it."""
 
 
 class Listed(NamedTuple):
@@ -89,7 +93,8 @@ class QueueTable:
 
     `doubtful`: queues to ask the broker for, then call `counted`. `stale`: list everything again. `arrived`:
     queues that were made. All three are the caller's to empty. `odd`: queues with a name or a key that has no
-    spelling in the tree. `replies`: our own reply queues, when they were listed last.
+    spelling in the tree. `fading`: doubtful ones whose consumer may go a moment after its connection, to be
+    asked for once more. `replies`: our own reply queues, when they were listed last.
     """
 
     def __init__(self, node: str, vhost: str, exchanges: Exchanges, limit: int) -> None:
@@ -103,7 +108,9 @@ class QueueTable:
         self.vhost = vhost
         self.exchanges = exchanges
         self._limit = limit
+        self.fading: set[str] = set()
         self._channels: dict[str, set[str]] = {}
+        self._connections: set[str] = set()
         self._touched: set[str] = set()
         self._asked: OrderedDict[str, None] = OrderedDict()
         self._fresh: dict[str, set[Binding]] = {}
@@ -122,6 +129,9 @@ class QueueTable:
             self._since.append((kind, headers))
         if kind == "channel.closed":
             self._channel_closed(str(headers.get("pid", "")))
+            return
+        if kind.startswith("connection."):
+            self._connection(kind, str(headers.get("pid", "")), str(headers.get("protocol", "")))
             return
         if headers.get("vhost") != self.vhost:
             return
@@ -183,6 +193,20 @@ class QueueTable:
         for name in names:
             self._doubt(name)
 
+    def _connection(self, kind: str, pid: str, protocol: str) -> None:
+        """RabbitMQ 4 tells of the end of an AMQP 1.0 connection, not of its consumers at classic queues.
+
+        Of a connection that was here before us we know no protocol.
+        """
+        if kind == "connection.created":
+            if protocol == _AMQP_1_0 and len(self._connections) < self._limit:
+                self._connections.add(pid)
+        elif pid in self._connections:
+            self._connections.discard(pid)
+            for name in [name for name, known in self.queues.items() if known.consumers]:
+                self._doubt(name)
+                self.fading.add(name)
+
     def _index(self, channel: str, name: str) -> None:
         names = self._channels.get(channel)
         if names is None:
@@ -222,6 +246,7 @@ class QueueTable:
 
     def _forget(self, name: str) -> None:
         self.queues.pop(name, None)
+        self.fading.discard(name)
         self._asked.pop(name, None)
         self._touched.add(name)
 

@@ -269,6 +269,8 @@ class EventDiscovery:
         census = self._census
         for name in list(census.doubtful):
             census.doubtful.pop(name, None)
+            fading = name in census.fading
+            census.fading.discard(name)
             known = census.queues.get(name)
             if known is not None and known.private:
                 continue
@@ -286,6 +288,8 @@ class EventDiscovery:
                 self._unsure.add(name)
             else:
                 census.counted(name, max(consumers - ours, 0))
+                if fading and consumers > ours:
+                    self._unsure.add(name)
         if census.doubtful:
             self.news.set()
 

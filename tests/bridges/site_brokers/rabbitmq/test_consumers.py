@@ -80,6 +80,23 @@ def test_the_end_of_a_channel_puts_its_queues_in_doubt(census: QueueTable) -> No
     assert asked(census) == ["a", "b"]
 
 
+def test_the_end_of_an_amqp_1_0_connection_puts_all_that_is_read_in_doubt(census: QueueTable) -> None:
+    """RabbitMQ 4 says no more of the consumers of a classic queue, whose session is no channel."""
+    for name, count in (("read", 1), ("unread", 0)):
+        consumed(census, name, "<session>")
+        census.counted(name, count)
+    for pid, protocol in (("<new>", "{1,0}"), ("<old>", "{0,9,1}")):
+        census.event("connection.created", {"pid": pid, "protocol": protocol})
+    asked(census)
+    census.event("connection.closed", {"pid": "<old>"})
+    census.event("connection.closed", {"pid": "<unknown>"})
+    assert (asked(census), census.fading) == ([], set())
+    census.event("connection.closed", {"pid": "<new>"})
+    assert (asked(census), census.fading) == (["read"], {"read"})
+    census.event("connection.closed", {"pid": "<new>"})
+    assert asked(census) == []
+
+
 def test_the_end_of_an_unknown_channel_puts_those_in_doubt_that_were_there_before(census: QueueTable) -> None:
     census.listed([Listed("old", False, False), Listed("unread", False, False)], [])
     consumed(census, "new", "<1>")
