@@ -8,7 +8,6 @@ Law: like the log, it never stops a node. What cannot be written stays counted, 
 """
 
 import asyncio
-import os
 import re
 import time
 from collections.abc import Callable
@@ -21,6 +20,7 @@ import msgspec
 from broker.advisory_log import iso_time
 from broker.core.policies.usage import RouteUsage
 from broker.core.policy import Policy
+from config.whole_files import put
 from sapwood.protocol.destinations import Destination, Kind
 
 if TYPE_CHECKING:
@@ -111,12 +111,7 @@ class UsageLog(Policy):
         ]
         head = UsageRow(node=self._node, since=iso_time(self._since), until=iso_time(now), whole=usage.whole)
         path = self._path(self._since)
-        self._directory.mkdir(parents=True, exist_ok=True)
-        part = path.with_name(f".{path.name}.part")
-        descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _MODE)
-        with open(descriptor, "wb") as file:
-            file.write(_encoder.encode_lines([head, *rows]))
-        os.replace(part, path)
+        put(path, _encoder.encode_lines([head, *rows]), _MODE, durably=False)
 
     def _load(self, usage: RouteUsage) -> None:
         """Go on with today's file. One that cannot be read, or tells of another day, begins anew."""

@@ -40,6 +40,7 @@
 | `tls` | TLS in a site's file: towards servers that the node dials, and of its own port |
 | `uris` | addresses in a configuration: link URIs, site-broker URIs, hosts |
 | `values` | the kinds that settings share: names, paths, variables, times, sizes and counts |
+| `whole_files` | writes a file in place of what it holds: whole, durably, with its rights |
 | `write` | writes a site as XML or YAML text: only what differs from the defaults, so a file stays small |
 | `xml` | reads a site's file in XML. Values are attributes, sections are elements |
 | `yaml` | reads a site's file in YAML 1.2 as far as a configuration needs it |

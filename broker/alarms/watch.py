@@ -7,7 +7,6 @@ small file, which is written when either changes; an alarm whose rule has change
 import asyncio
 import logging
 import math
-import os
 import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -21,6 +20,7 @@ from broker.alarms.state import AlarmChange, AlarmState, condition
 from broker.alarms.webhook import AlarmWebhook, Event, Receiver
 from broker.core.node import NodeCore
 from config.alarms import SEVERITIES, AlarmRule, Severity
+from config.whole_files import put
 
 _log = logging.getLogger("sapwood.alarms")
 FILE: Final = "alarms.json"
@@ -196,7 +196,7 @@ class AlarmWatch:
         try:
             while self._unsaved:
                 self._unsaved = False
-                await loop.run_in_executor(None, _write, self._path, self._kept())
+                await loop.run_in_executor(None, put, self._path, msgspec.json.encode(self._kept()))
         except OSError as error:
             _log.warning("! alarms are not kept over a restart: %s", error)
         finally:
@@ -225,11 +225,3 @@ def _read(path: Path) -> _Kept:
         return _Kept()
     sound = found.format == _FORMAT and all(isinstance(each.get("id"), str) for each in found.waiting)
     return found if sound else _Kept()
-
-
-def _write(path: Path, kept: _Kept) -> None:
-    part = path.with_name(f".{path.name}.part")
-    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    with open(descriptor, "wb") as file:
-        file.write(msgspec.json.encode(kept))
-    os.replace(part, path)

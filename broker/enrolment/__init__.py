@@ -9,5 +9,5 @@
 | `opening` | which of these a node has |
 | `messages`, `contact` | what is said, and how the parent is asked |
 | `tokens`, `proofs` | what travels by hand; how a secret is proven that only its hash is kept of |
-| `files`, `errors` | private files; what can go wrong |
+| `files`, `errors` | private folders; what can go wrong |
 """

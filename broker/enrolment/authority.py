@@ -22,9 +22,10 @@ from bridges import certificates
 from bridges.certificates import Authority, CertificateError
 from bridges.tls import TlsError, server_context
 from broker.enrolment.errors import EnrolmentError
-from broker.enrolment.files import PRIVATE, PUBLIC, private_folder, write
+from broker.enrolment.files import private_folder
 from config.model import Site
 from config.uris import address
+from config.whole_files import PRIVATE, PUBLIC, put
 
 _log = logging.getLogger("sapwood.enrolment")
 PLAUSIBLE: Final = 1_704_067_200.0
@@ -65,14 +66,14 @@ class KeptAuthority:
             year = time.gmtime(self._clock()).tm_year
             raise CertificateError(f"the clock of this machine says {year}: set it, then start again")
         if not key_file.exists():
-            write(key_file, certificates.make_key(), PRIVATE)
+            put(key_file, certificates.make_key(), PRIVATE)
             _log.info("= made a certificate authority in %s: keep a copy of it in a safe place", self.folder)
         if key_file.stat().st_mode & 0o077:
             raise CertificateError(f"others can read {key_file}: chmod 600 {key_file}")
         key = key_file.read_bytes()
         if not file.exists():
             made = Authority.certify(key, self._site.name, self._site.tree, self._clock())
-            write(file, made, PUBLIC)
+            put(file, made, PUBLIC)
         return Authority(key, file.read_bytes())
 
     def trust(self, others: Iterable[bytes]) -> None:
@@ -135,7 +136,7 @@ class KeptAuthority:
     def _new_port_certificate(self) -> certificates.Facts:
         site = self._site
         made = self.authority.for_own_node(site.name, site.tree, self._hosts(), self._clock(), PORT_LIFETIME)
-        write(self.folder / "port.pem", made, PRIVATE)
+        put(self.folder / "port.pem", made, PRIVATE)
         return certificates.facts(made)
 
     def _hosts(self) -> frozenset[str]:

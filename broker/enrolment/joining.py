@@ -35,7 +35,7 @@ from broker.enrolment.errors import (
     ParentUnreachable,
     TokenError,
 )
-from broker.enrolment.files import PRIVATE, PUBLIC, private_folder, write
+from broker.enrolment.files import private_folder
 from broker.enrolment.messages import JOIN_PATH, Granted, Join
 from broker.enrolment.tokens import Invitation, read_token
 from broker.location.ways import finders_of
@@ -44,6 +44,7 @@ from config.model import ClientTls, Enrolment, Listener, Site, SiteBroker, TreeC
 from config.rules import check
 from config.schemes import DIRECT, shows_certificate
 from config.uris import EMBEDDED, LINK_URI, address
+from config.whole_files import PRIVATE, PUBLIC, put
 from config.write import to_yaml
 
 _EVERYWHERE: Final = "0.0.0.0"  # noqa: S104 - a branch is dialled from elsewhere
@@ -135,7 +136,7 @@ def _own_key(folder: Path) -> bytes:
         raise FolderError(f"{folder} cannot be made: {error.strerror or error}") from None
     file = folder / _JOINING
     if not file.exists():
-        write(file, certificates.make_key(), PRIVATE)
+        put(file, certificates.make_key(), PRIVATE)
     return file.read_bytes()
 
 
@@ -209,9 +210,9 @@ def _write(
             f"{invitation.parent!r} gave a certificate for {found.name!r} or for another key"
         )
     certificates.split(granted.authorities.encode())
-    write(folder / _AUTHORITIES, granted.authorities.encode(), PUBLIC)
-    write(folder / _NODE, certificate + key, PRIVATE)
-    write(file, _text(site, invitation).encode(), PUBLIC)
+    put(folder / _AUTHORITIES, granted.authorities.encode(), PUBLIC)
+    put(folder / _NODE, certificate + key, PRIVATE)
+    put(file, _text(site, invitation).encode(), PUBLIC)
     (folder / _JOINING).unlink(missing_ok=True)
     return Joined(site, file, invitation.parent, found.ends)
 

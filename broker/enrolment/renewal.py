@@ -20,11 +20,11 @@ from broker.enrolment import proofs
 from broker.enrolment.authority import RENEW_AFTER
 from broker.enrolment.contact import ask, context_for
 from broker.enrolment.errors import EnrolmentError, EnrolmentRefused, ParentUnreachable
-from broker.enrolment.files import PRIVATE, PUBLIC, write
 from broker.enrolment.joining import ways_of
 from broker.enrolment.messages import RENEW_PATH, Granted, Renew
 from config.model import Site
 from config.schemes import shows_certificate
+from config.whole_files import PRIVATE, PUBLIC, put
 
 _log = logging.getLogger("sapwood.enrolment")
 _LOOK_EVERY: Final = 60.0
@@ -125,7 +125,7 @@ class CertificateRenewal(Policy):
         """
         site, present = self._site, self._file.read_bytes()
         if not self._next.exists():
-            write(self._next, certificates.make_key(), PRIVATE)
+            put(self._next, certificates.make_key(), PRIVATE)
         key = self._next.read_bytes()
         request = certificates.make_request(key, site.name, site.tree)
         text = proofs.renewal_text(site.tree, site.name, certificates.read_request(request).der)
@@ -158,7 +158,7 @@ class CertificateRenewal(Policy):
             known = certificates.split(self._ca.read_bytes())
             more = [each for each in certificates.split(authorities) if each not in known]
             if more and len(known) + len(more) <= _MOST_AUTHORITIES:
-                write(self._ca, b"".join([*known, *more]), PUBLIC)
+                put(self._ca, b"".join([*known, *more]), PUBLIC)
                 _log.info("= trusts %d more authorities of its parents' mesh", len(more))
         except (CertificateError, OSError) as error:
             self._say(f"the authorities of the parents' mesh: {error}")
@@ -170,8 +170,8 @@ class CertificateRenewal(Policy):
             raise CertificateError(f"the parent gave a certificate for {found.name!r} or for another key")
         certificates.split(authorities)
         if authorities != self._ca.read_bytes():
-            write(self._ca, authorities, PUBLIC)
-        write(self._file, certificate + key, PRIVATE)
+            put(self._ca, authorities, PUBLIC)
+        put(self._file, certificate + key, PRIVATE)
         self._next.unlink(missing_ok=True)
         self._look()
         self.renewed += 1

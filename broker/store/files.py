@@ -24,6 +24,7 @@ from urllib.parse import quote
 
 from broker.store import migrations, schema
 from broker.store.errors import StoreBusy, StoreCorrupt
+from config.whole_files import sync_directory
 
 NAME: Final = "node.db"
 LOCK: Final = "node.lock"
@@ -63,14 +64,6 @@ def lock(directory: Path) -> int:
     os.truncate(descriptor, 0)
     os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
     return descriptor
-
-
-def sync_directory(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def companion(path: Path, ending: str) -> Path:

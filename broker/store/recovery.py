@@ -20,6 +20,7 @@ from typing import Any, Final
 from broker.core.rows import KEYS, CopyRow, MetaRow, PageRow
 from broker.store import files, marks, migrations, salvage, schema
 from broker.store.errors import StoreCorrupt, mapped
+from config.whole_files import sync_directory
 from sapwood.protocol.errors import StoreError
 
 NOTE: Final = "RECOVERED"
@@ -202,7 +203,7 @@ def _set_aside(path: Path, mark: marks.Mark | None) -> Path:
     broken = _next_broken(path)
     _begin(path, mark)
     path.rename(broken)
-    files.sync_directory(path.parent)
+    sync_directory(path.parent)
     return broken
 
 
@@ -212,7 +213,7 @@ def _move_log(path: Path, broken: Path) -> None:
     if wal.exists():
         wal.rename(files.companion(broken, "-wal"))
     files.companion(path, "-shm").unlink(missing_ok=True)
-    files.sync_directory(path.parent)
+    sync_directory(path.parent)
 
 
 def _rebuild(broken: Path, path: Path, tree: str, node: str, mark: marks.Mark | None) -> Report:

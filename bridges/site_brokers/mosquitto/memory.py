@@ -5,9 +5,7 @@ while we are away. The subscriptions of others are a memory only: if it is lost,
 says so.
 """
 
-import contextlib
 import logging
-import os
 import secrets
 from pathlib import Path
 from typing import Final, TypeVar
@@ -15,6 +13,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from bridges.site_brokers.mosquitto.consumers import ClientOnDisk
+from config.whole_files import put
 
 _log = logging.getLogger("sapwood.site")
 _CONSUMERS: Final = "consumers.json"
@@ -77,19 +76,11 @@ class Memory:
 
     def _write(self, name: str, data: bytes, sure: bool) -> None:
         """Replace a file. A failure is said, and the next change tries again."""
-        file, new = self._directory / name, self._directory / f".{name}.new"
+        file = self._directory / name
         try:
-            self._directory.mkdir(parents=True, exist_ok=True)
-            with new.open("wb") as output:
-                output.write(data)
-                if sure:
-                    output.flush()
-                    os.fsync(output.fileno())
-            os.replace(new, file)
+            put(file, data, durably=sure)
         except OSError as error:
             _log.warning("! %s cannot be written: %s", file, error)
-            with contextlib.suppress(OSError):
-                new.unlink()
 
 
 def _read(file: Path, kind: type[_Part]) -> _Part:

@@ -16,6 +16,7 @@ from bridges.amqp.connection import Channel, Connection
 from bridges.amqp.errors import NOT_FOUND, ChannelLost
 from bridges.site_brokers.rabbitmq.consumers import OURS
 from bridges.site_brokers.rabbitmq.exchanges import Binding
+from config.whole_files import put
 
 TOPICS: Final = f"{OURS}topics"
 _FILE: Final = "rabbitmq-topics.json"
@@ -157,7 +158,4 @@ def _bindings(found: list[Any], usual: str) -> Iterator[Binding]:
 
 
 def _save(file: Path, keys: list[Binding]) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    fresh = file.with_suffix(".new")
-    fresh.write_text(json.dumps(keys), encoding="utf-8")
-    fresh.replace(file)
+    put(file, json.dumps(keys).encode())

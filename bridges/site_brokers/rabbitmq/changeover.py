@@ -11,7 +11,6 @@ Wrinkle: the broker does not count messages that it holds for a connection of wh
 """
 
 import asyncio
-import os
 from pathlib import Path
 from typing import Final
 
@@ -22,6 +21,7 @@ from bridges.amqp.errors import NOT_FOUND, ChannelLost
 from bridges.site_brokers.base import SiteBrokerError
 from bridges.site_brokers.rabbitmq.bindings import TOPICS
 from bridges.site_brokers.rabbitmq.exchanges import Exchanges
+from config.whole_files import put
 
 _FILE: Final = "rabbitmq-exchanges.json"
 
@@ -79,14 +79,8 @@ class Changeover:
     def _write(self) -> None:
         new = self._new.prefixes
         written = _Written(self._old.prefixes, new, self._left) if self._left else _Written(new)
-        fresh = self._file.with_suffix(".new")
         try:
-            self._file.parent.mkdir(parents=True, exist_ok=True)
-            with fresh.open("wb") as output:
-                output.write(msgspec.json.encode(written))
-                output.flush()
-                os.fsync(output.fileno())
-            fresh.replace(self._file)
+            put(self._file, msgspec.json.encode(written))
         except OSError as error:
             raise SiteBrokerError(f"{self._file} cannot be written: {error.strerror or error}") from None
 

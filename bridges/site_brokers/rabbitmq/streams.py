@@ -18,7 +18,6 @@ digest under no name, which no queue has.
 """
 
 import json
-import os
 from hashlib import blake2b
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -26,6 +25,7 @@ from typing import Final, NamedTuple
 from bridges.amqp.connection import Incoming
 from bridges.amqp.errors import PRECONDITION_FAILED, ChannelLost
 from bridges.site_brokers.base import SiteBrokerError
+from config.whole_files import put
 
 OFFSET: Final = "x-stream-offset"
 MOST: Final = 10_000
@@ -118,13 +118,7 @@ class Streams:
 
     def _write_all(self) -> None:
         lines = b"".join(_line(name, last) for name, last in self._taken.items())
-        fresh = self._file.with_suffix(".new")
-        self._file.parent.mkdir(parents=True, exist_ok=True)
-        with fresh.open("wb") as output:
-            output.write(lines)
-            output.flush()
-            os.fsync(output.fileno())
-        fresh.replace(self._file)
+        put(self._file, lines)
         self._size = min(len(lines), GROWN // 2)
 
 

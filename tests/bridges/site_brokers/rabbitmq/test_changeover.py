@@ -86,7 +86,7 @@ async def test_what_was_taken_away_meanwhile_is_not_waited_for(tmp_path: Path) -
 async def test_a_disk_that_takes_nothing_ends_the_visit_and_is_asked_again(tmp_path: Path) -> None:
     await begun(OLD, tmp_path)
     changeover = await begun(NEW, tmp_path, messages=2)
-    in_the_way = tmp_path / "rabbitmq-exchanges.new"
+    in_the_way = tmp_path / ".rabbitmq-exchanges.json.new"
     in_the_way.mkdir()
     with pytest.raises(SiteBrokerError, match="cannot be written"):
         changeover.settled(message(2))
