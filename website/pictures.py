@@ -279,12 +279,18 @@ def pages(name: str) -> str:
     return digest.hexdigest()[:16]
 
 
+def said_of(path: Path) -> object:
+    """Of which pages a picture says that it is."""
+    with Image.open(path) as picture:
+        return picture.info.get("Pages")
+
+
 def stale(folder: Path = IMAGES) -> list[str]:
     """The pictures that are missing, or of pages that have changed since they were made."""
     found = []
     for name in PICTURES:
         path = folder / f"{name}.png"
-        if not path.exists() or Image.open(path).info.get("Pages") != pages(name):
+        if not path.exists() or said_of(path) != pages(name):
             found.append(name)
     return found
 
