@@ -5,7 +5,7 @@ as the others; with a fixed pause they would all come back at one moment too.
 
 Law: a broker that does not run is dialled again within a second, however long it has been away: to find it so
 costs nobody anything, and all that its links carry waits for it. Pauses grow anew once it is there, and only
-whoever should answer behind it is not.
+whoever should answer behind it is not: for the first few he is on his way, within a second too.
 """
 
 import random
@@ -21,6 +21,8 @@ from config.behaviour import Link
 _DOUBLED_AT_MOST = 64
 ABSENT = 1.0
 """Seconds: the longest pause while a broker does not run."""
+_ON_ITS_WAY = 6
+"""Pauses of `ABSENT` at most once it runs: a parent dials it as we do, and may come two seconds later."""
 
 
 class Growing(wait_base):
@@ -42,7 +44,13 @@ class Growing(wait_base):
             self._is_absent = True
         elif self._is_absent:
             self._is_absent, self._grown_from = False, number
-        doubled = min(max(number - self._grown_from, 0), _DOUBLED_AT_MOST)
+        grown = max(number - self._grown_from, 0)
+        if self._grown_from > 1 and not self._is_absent:
+            if grown < _ON_ITS_WAY:
+                longest = min(longest, ABSENT)
+            else:
+                grown -= _ON_ITS_WAY // 2
+        doubled = min(grown, _DOUBLED_AT_MOST)
         pause = min(self.initial * 2.0**doubled, longest)
         return random.uniform(pause / 2, pause)
 
