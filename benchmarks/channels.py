@@ -90,8 +90,9 @@ class ChannelChain(SapwoodChain):
         """MiB that are resident."""
         return {name: round(self.servers[name].memory() / 2**20, 1) for name in NAMES}
 
-    def cpu(self) -> float:
-        return sum(server.cpu() for server in self.servers.values())
+    def cpu(self) -> dict[str, float]:
+        """CPU seconds of each node so far."""
+        return {name: server.cpu() for name, server in self.servers.items()}
 
 
 @contextlib.contextmanager
@@ -114,8 +115,9 @@ def throughput(chain: ChannelChain, processes: Processes, options: argparse.Name
     for name, listen, to in (("far", ports[0], chain.services["zeros"]), ("near", ports[1], ports[0])):
         words = (f"TCP-LISTEN:{listen},bind=127.0.0.1,reuseaddr,fork", f"TCP:127.0.0.1:{to}")
         processes.start(f"relay-{name}", ["socat", "-b", "65536", *words])
-    _, port = chain.forward("zeros")
+    forward, port = chain.forward("zeros")
     rates: dict[str, list[float]] = {"relays": [], "channel": []}
+    before = chain.cpu() | {"forward": forward.cpu()}
     for _ in range(options.rounds):
         for way, at in (("relays", ports[1]), ("channel", port)):
             size, rate = _drained(at)
@@ -123,7 +125,10 @@ def throughput(chain: ChannelChain, processes: Processes, options: argparse.Name
                 raise BenchmarkFailed(f"{way}: {size} of {options.size} bytes came")
             rates[way].append(rate / 1e6)
     found = {way: round(median(each), 1) for way, each in rates.items()}
-    return {"mb_s": found, "share": round(found["channel"] / found["relays"], 3)}
+    used = chain.cpu() | {"forward": forward.cpu()}
+    gb = options.size * options.rounds / 1e9
+    cost = {name: round((seconds - before[name]) / gb, 2) for name, seconds in used.items()}
+    return {"mb_s": found, "share": round(found["channel"] / found["relays"], 3), "cpu_s_gb": cost}
 
 
 def latency(chain: ChannelChain, processes: Processes, options: argparse.Namespace) -> Row:

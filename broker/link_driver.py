@@ -114,20 +114,21 @@ class LinkDriver:
         packets = await wire.carrier.receive()
         wire.share.begin()
         host.core.advance(host.now())
-        waits = False
+        waits: bool | None = None
         for packet in packets:
             for matters in host.core.hear(link, packet):
-                waits = waits or matters
+                if matters is not None:
+                    waits = waits or matters
                 if wire.share.is_over:
                     waits = True
                     await self._give_way(wire)
         if link.is_up and not wire.was_up:
             self._came_up(wire)
-        if link.streams.open:
+        if link.streams.open or waits is None:
             self.flush()  # what passes by waits for no commit
         if waits:
             host.wake()
-        else:
+        elif waits is not None:
             host.nudge()
         pause = link.throttled_until - host.core.clock.now
         if pause > 0:
@@ -217,11 +218,11 @@ class LinkDriver:
         carrier, streams = wire.carrier, wire.link.streams
         left = _AT_ONCE
         while left > 0 and streams.is_ready and carrier.is_idle:
-            packets = wire.link.streams_to_send(wire.piece)
-            if not packets:
+            parts = wire.link.streams_in_parts(wire.piece)
+            if not parts:
                 return
-            left -= sum(map(len, packets))
-            carrier.send(packets)
+            left -= sum(map(len, parts))
+            carrier.send_in_parts(parts)
             if carrier.is_idle:
                 wire.piece = min(2 * wire.piece, WIDE)
             self._host.core.channels.pulled(wire.link)

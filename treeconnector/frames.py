@@ -11,12 +11,18 @@ Surprise: msgspec lets `UnicodeDecodeError` and `RecursionError` through, so `UN
 """
 
 from collections.abc import Sequence
-from typing import Annotated, Final, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 import msgspec
 from msgspec import Meta
 
 from sapwood.protocol.destinations import Destination, Kind
+from sapwood.protocol.packets import Bytes, head
+
+if TYPE_CHECKING:
+    _Data = Bytes
+else:
+    _Data = memoryview  # is decoded as a view of the packet
 
 VERSION: Final = 1
 OLDEST_VERSION: Final = 1
@@ -362,10 +368,12 @@ class StreamOpened(Frame, frozen=True, tag=101):
 
 
 class StreamData(Frame, frozen=True, tag=102):
-    """The next bytes, as far as the receiver has given credit; never empty."""
+    """The next bytes, as far as the receiver has given credit; never empty. Read, they are a view of the
+    packet.
+    """
 
     stream: int
-    data: bytes
+    data: _Data
 
 
 class StreamCredit(Frame, frozen=True, tag=103):
@@ -434,6 +442,8 @@ AnyFrame = (
     | StreamReset
 )
 
+_SMALL: Final = 1024
+_DATA: Final = bytes([0x93, 102])
 _encoder = msgspec.msgpack.Encoder()
 raw_decoder = msgspec.msgpack.Decoder(list[msgspec.Raw])
 
@@ -442,6 +452,19 @@ def encode(frame: Frame) -> bytes:
     return _encoder.encode(frame)
 
 
-def encode_packet(some: Sequence[Frame]) -> bytes:
-    """As `packets.packet` of what `encode` makes of each, without a copy of its own."""
-    return _encoder.encode(some)
+def packet_in_parts(some: Sequence[Frame]) -> list[Bytes]:
+    """The bytes of `packets.packet`, of what `encode` makes of each, without a copy of large data."""
+    parts: list[Bytes] = []
+    small = head(len(some))
+    for frame in some:
+        if isinstance(frame, StreamData) and len(frame.data) > _SMALL:
+            parts += (small + _head_of_data(frame), frame.data)
+            small = b""
+        else:
+            small += _encoder.encode(frame)
+    return [*parts, small] if small else parts
+
+
+def _head_of_data(frame: StreamData) -> bytes:
+    """Up to the data, whose length takes four bytes."""
+    return _DATA + _encoder.encode(frame.stream) + b"\xc6" + len(frame.data).to_bytes(4, "big")

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Final
 
 from sapwood.protocol import bundles
 from sapwood.protocol.errors import FrameError, LinkRefused, LocalError, Refusal, RemoteError, SequenceError
-from sapwood.protocol.packets import MOMENT
+from sapwood.protocol.packets import MOMENT, Bytes
 from sapwood.protocol.packets import pieces as pieces_of
 from treeconnector import frames, hellos
 from treeconnector.frame_events import UNPACKED_AS_A_FRAME, cost_of, event_of
@@ -365,10 +365,15 @@ class Link:
         """One packet of streams' bytes, or []. Caller's duty: `data_to_send` gives nothing, and all that it
         gave has left, so that nothing waits for more than this packet.
         """
+        parts = self.streams_in_parts(most)
+        return [b"".join(parts)] if parts else []
+
+    def streams_in_parts(self, most: int) -> list[Bytes]:
+        """The same packet as what is to be written of it, one after the other."""
         room = min(most, self._out.max_frame * 3 // 4)
-        packets = self.streams.packet(room) if self.is_up else []
-        self.bytes_out += sum(map(len, packets))
-        return packets
+        parts = self.streams.packet(room) if self.is_up else []
+        self.bytes_out += sum(map(len, parts))
+        return parts
 
     def transport_closed(self, text: str = "the transport closed") -> list[Event]:
         """The carrier has gone, whoever closed it."""

@@ -11,6 +11,7 @@ import msgspec
 from sapwood.protocol.bundles import Header
 from sapwood.protocol.destinations import Destination
 from sapwood.protocol.errors import LinkRefused, RemoteError
+from sapwood.protocol.packets import Bytes
 from treeconnector.frames import Advice, Hello, Member, Whereabouts
 from treeconnector.permits import Rules
 from treeconnector.positions import Resumption
@@ -201,7 +202,11 @@ class PeerLeft(Event, frozen=True):
     text: str
 
 
-class StreamAsked(Event, frozen=True):
+class OfStream(Event, frozen=True):
+    """Base of those that are about a stream. Nothing that they say is kept on disk."""
+
+
+class StreamAsked(OfStream, frozen=True):
     """The peer wants a stream to what node `to` offers as `name`. Names and sizes are checked, nothing else:
     `origin` is who the peer says that it is for, `channel` 16 bytes. The node accepts or resets it.
     """
@@ -214,26 +219,26 @@ class StreamAsked(Event, frozen=True):
     hops: int
 
 
-class StreamAccepted(Event, frozen=True):
+class StreamAccepted(OfStream, frozen=True):
     """A stream that this end opened is open."""
 
     stream: int
 
 
-class StreamArrived(Event, frozen=True):
+class StreamArrived(OfStream, frozen=True):
     """The next bytes of a stream; `Link.stream_passed` when they have been passed on."""
 
     stream: int
-    data: bytes
+    data: Bytes
 
 
-class StreamFinished(Event, frozen=True):
+class StreamFinished(OfStream, frozen=True):
     """The peer sends no more on a stream; it goes on reading."""
 
     stream: int
 
 
-class StreamBroken(Event, frozen=True):
+class StreamBroken(OfStream, frozen=True):
     """A stream is over, says the peer, or never was."""
 
     stream: int

@@ -10,6 +10,7 @@ from typing import Any
 from sapwood.protocol import bundles
 from sapwood.protocol.destinations import Destination
 from sapwood.protocol.errors import LocalError
+from sapwood.protocol.packets import Bytes
 from treeconnector import address_frames, frames
 from treeconnector.frame_events import DIGEST, DIGEST_BACK
 from treeconnector.frames import Advice, Frame, Hello, Member, Whereabouts
@@ -196,7 +197,7 @@ class LinkSender:
         if self._streams.accept(number):
             self._out.control(frames.StreamOpened(number))
 
-    def send_stream(self, number: int, data: bytes) -> None:
+    def send_stream(self, number: int, data: Bytes) -> None:
         """Let these bytes follow, behind all else that the link has to say."""
         self._streams.send(number, data)
         self._out.wake()

@@ -7,7 +7,8 @@ Law: a peer never has more under way on a stream than it was given credit for: `
 what `StreamCredit` adds. Credit is given again when the bytes have been *passed on*. So a node keeps at most
 `WINDOW` bytes of one stream and direction; of all of a link together a `PIECE` of each, and `LINK_BYTES`; of
 all links a `PIECE` of each, and what their `StreamPool` has. They are kept as bytes, however small the frames
-are in which they come. Who breaks this, or invents numbers, loses the link.
+are in which they come, or as a view of twice as many at most. Who breaks this, or invents numbers, loses
+the link.
 
 Law: bytes are pulled, a piece at a time, streams in turn, when the link has nothing else to say. So no bundle
 waits for more than a packet.
@@ -16,12 +17,13 @@ Wrinkle: both ends may reset a stream while the other still speaks of it. Number
 one that is over is told from what never was: the first is ignored, and paced.
 """
 
-from collections import OrderedDict
-from collections.abc import Iterator
+from collections import OrderedDict, deque
+from collections.abc import Iterator, Sized
 from typing import Final, cast
 
 from sapwood.protocol.errors import FrameError, InvalidName, LocalError, SequenceError
 from sapwood.protocol.names import node_name
+from sapwood.protocol.packets import Bytes
 from treeconnector import link_events as events
 from treeconnector.frames import (
     Frame,
@@ -31,7 +33,7 @@ from treeconnector.frames import (
     StreamOpen,
     StreamOpened,
     StreamReset,
-    encode_packet,
+    packet_in_parts,
 )
 from treeconnector.link_settings import clean
 from treeconnector.positions import MAX_NUMBER
@@ -52,6 +54,8 @@ FREE: Final = 1024
 LEAST_CREDIT: Final = PIECE // 2
 """Credit that is given again is at least so much."""
 _MAX_CREDIT: Final = 64 * WINDOW
+_SMALL: Final = PIECE // 4
+"""Bytes that are kept by themselves are at least so many; smaller ones are put together."""
 
 
 class Stream:
@@ -78,7 +82,7 @@ class Stream:
         self.opened = False
         self.credit = self.granted = PIECE
         self.unread = self.lent = 0
-        self.waiting: bytes | bytearray = b""
+        self.waiting: deque[Bytes] = deque()
         self.ending = self.end_sent = self.end_came = False
 
     def __repr__(self) -> str:
@@ -149,16 +153,17 @@ class Streams:
         self._grant(number, stream)
         return True
 
-    def send(self, number: int, data: bytes) -> None:
+    def send(self, number: int, data: Bytes) -> None:
         """Let these bytes follow. Caller's duty: no more than what it waits for is passed on."""
         stream = self.open.get(number)
         if stream is not None and not stream.ending and data:
-            if not stream.waiting:
-                stream.waiting = data
-            elif isinstance(stream.waiting, bytearray):
-                stream.waiting += data
+            last = stream.waiting[-1] if stream.waiting else None
+            if len(data) >= _SMALL:
+                stream.waiting.append(data)
+            elif isinstance(last, bytearray) and len(last) < PIECE:
+                last += data
             else:
-                stream.waiting = bytearray().join((stream.waiting, data))
+                stream.waiting.append(bytearray(data))
             self._look(number, stream)
 
     def finish(self, number: int) -> None:
@@ -210,7 +215,7 @@ class Streams:
         window = max(PIECE, min(WINDOW, LINK_BYTES // len(self.open)))
         left = max(min(LINK_BYTES - self._lent, self._pool.most - self._pool.lent), 0)
         room = min(window - held, max(PIECE - held, 0) + left)
-        is_short = stream.granted <= window * 3 // 4
+        is_short = 2 * stream.granted <= window
         if is_short and 2 * room >= min(window, 2 * PIECE):
             stream.granted += room
             self._owed[number] = self._owed.get(number, 0) + room
@@ -248,10 +253,10 @@ class Streams:
         for number, size in owed.items():
             yield StreamCredit(number, size)
 
-    def packet(self, most: int) -> list[bytes]:
-        """The next packet, or []; of so many bytes of data at most."""
+    def packet(self, most: int) -> list[Bytes]:
+        """The parts of the next packet, or []; of so many bytes of data at most."""
         taken = self._pull(most)
-        return [encode_packet(taken)] if taken else []
+        return packet_in_parts(taken) if taken else []
 
     def _pull(self, most: int) -> list[Frame]:
         """The next frames, of so many bytes of data at most; streams in turn."""
@@ -272,15 +277,13 @@ class Streams:
             stream.end_sent = True
             self._half_over(number, stream)
             return 1
-        waiting = stream.waiting
-        size = min(len(waiting), stream.credit, room)
-        if size == len(waiting):
-            data, stream.waiting = waiting, b""
-        else:
-            rest = bytearray(waiting) if isinstance(waiting, bytes) else waiting
-            data, stream.waiting = waiting[:size], rest
-            del rest[:size]
-        taken.append(StreamData(number, cast("bytes", data)))  # written as bytes, whichever it is
+        data = stream.waiting.popleft()
+        size = min(len(data), stream.credit, room)
+        if size < len(data):
+            view = memoryview(data)
+            stream.waiting.appendleft(_kept(view[size:]))
+            data = view[:size]
+        taken.append(StreamData(number, data))
         stream.credit -= size
         self._sent[number] = self._sent.get(number, 0) + size
         return size
@@ -344,7 +347,7 @@ class Streams:
             )
         stream.granted -= size
         stream.unread += size
-        return events.StreamArrived(frame.stream, frame.data)
+        return events.StreamArrived(frame.stream, _kept(frame.data))
 
     def credit(self, frame: StreamCredit) -> None:
         stream = self._of(frame.stream)
@@ -381,3 +384,10 @@ class Streams:
             if not 0 < number < (self._next if ours else self._latest + 1):
                 raise SequenceError(f"stream {number}, which never was")
         return stream
+
+
+def _kept(data: Bytes) -> Bytes:
+    """As a view, if at least half of what it keeps in memory is seen of it."""
+    if isinstance(data, memoryview) and 2 * len(data) < len(cast("Sized", data.obj)):
+        return bytes(data)
+    return data

@@ -27,6 +27,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from sapwood.protocol.errors import LocalError, SapwoodError
+from sapwood.protocol.packets import Bytes
 from treeconnector.identity import Shown
 
 BUFFER_BYTES: Final = 1024 * 1024
@@ -86,6 +87,10 @@ class Carrier(ABC):
     @abstractmethod
     def send(self, packets: Sequence[bytes]) -> None:
         """Buffer packets for sending. Raises `CarrierError` if ended, `PacketTooLarge`."""
+
+    def send_in_parts(self, parts: Sequence[Bytes]) -> None:
+        """The same of one packet, whose parts follow each other."""
+        self.send([b"".join(parts)])
 
     @property
     @abstractmethod

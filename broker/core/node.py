@@ -69,7 +69,7 @@ from sapwood.protocol.names import LOCAL
 from treeconnector.identity import BundleIds, Identity
 from treeconnector.interests import Interests
 from treeconnector.link import Link, LinkSettings
-from treeconnector.link_events import Acked, BundleArrived, VolatileArrived, parts
+from treeconnector.link_events import Acked, BundleArrived, OfStream, VolatileArrived, parts
 from treeconnector.roles import Role, role_of
 from treeconnector.routes import Route, RoutingTable
 
@@ -290,9 +290,10 @@ class NodeCore:
         for _ in self.hear(link, packet):
             pass
 
-    def hear(self, link: Link, packet: bytes) -> Iterator[bool]:
+    def hear(self, link: Link, packet: bytes) -> Iterator[bool | None]:
         """Receive a packet, step after step; others may have their turn in between. Each says whether
-        somebody may wait for what it changed; for what an acknowledgement ends nobody does.
+        somebody may wait for what it changed; for what an acknowledgement ends nobody does. None: it
+        changed nothing that is kept.
         """
         for piece in link.pieces(packet):
             said = link.receive(piece, self.clock.now)
@@ -306,7 +307,7 @@ class NodeCore:
                         if type(part) is VolatileArrived:
                             self._settle()  # it may go on before the next turn: not ahead of a route
                         self.admission.handle(link, [part])
-                        yield type(part) is not Acked
+                        yield None if isinstance(part, OfStream) else type(part) is not Acked
                 elif (peer := self.links.peers.get(link)) is not None:
                     self._arrived(link, peer.name, event)
                     yield True

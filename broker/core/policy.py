@@ -16,7 +16,7 @@ from sapwood.protocol.bundles import Header, Opening
 from sapwood.protocol.destinations import Destination
 from treeconnector.edge import BrokerDelivery
 from treeconnector.frames import Advice
-from treeconnector.link_events import Event, LinkUp
+from treeconnector.link_events import Event, LinkUp, OfStream
 
 
 class Policy:
@@ -188,6 +188,9 @@ class Policy:
     def said(self, neighbour: Neighbour, event: Event) -> None:
         """A neighbour has said something that is not about bundles. Raises `FrameError` for nonsense."""
 
+    def streamed(self, neighbour: Neighbour, event: OfStream) -> None:
+        """A neighbour has said something of a stream."""
+
     def neighbour_gone(self, neighbour: Neighbour, cause: str) -> None:
         """One is a neighbour no more; its link has ended. `cause`: for the advisory log."""
 
@@ -280,6 +283,7 @@ class Policies:
         self.link_up: tuple[Callable[[Neighbour, LinkUp], None], ...] = ()
         self.link_down: tuple[Callable[[Neighbour], None], ...] = ()
         self.said: tuple[Callable[[Neighbour, Event], None], ...] = ()
+        self.streamed: tuple[Callable[[Neighbour, OfStream], None], ...] = ()
         self.neighbour_gone: tuple[Callable[[Neighbour, str], None], ...] = ()
         self.names_changed: tuple[Callable[[tuple[str, ...]], None], ...] = ()
         self.permit_changed: tuple[PermitChanged, ...] = ()

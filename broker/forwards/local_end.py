@@ -16,6 +16,7 @@ from broker.core.neighbours.channels import RESET, Channel, Channels
 from broker.host import Host
 from broker.link_driver import LinkDriver
 from sapwood.channels.pipes import Pipe, PipeBroken, until_first
+from sapwood.protocol.packets import Bytes
 
 MOST: Final = 4096
 """Ends of channels at one node."""
@@ -102,7 +103,7 @@ class LocalEnd:
         self.why = ""
         self.dialling: asyncio.Task[None] | None = None
         self._ends = ends
-        self._outgoing: deque[bytes] = deque()
+        self._outgoing: deque[Bytes] = deque()
         self.unpassed = 0
         self._ending = False
         self._some, self._room, self._heard_all = asyncio.Event(), asyncio.Event(), asyncio.Event()
@@ -117,7 +118,7 @@ class LocalEnd:
     def opened(self) -> None:
         self._is_open.set()
 
-    def send(self, data: bytes) -> None:
+    def send(self, data: Bytes) -> None:
         self._outgoing.append(data)
         self._some.set()
 

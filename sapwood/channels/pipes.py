@@ -12,6 +12,7 @@ from collections.abc import Coroutine
 from typing import Any, Final, Protocol
 
 from sapwood.channels.probes import probe
+from sapwood.protocol.packets import Bytes
 
 PIECE: Final = 64 * 1024
 """Most bytes that a message of a WebSocket has, unless its reader takes more."""
@@ -37,7 +38,7 @@ class Pipe(Protocol):
         """Wait until it is broken, if that can be seen, when all was read. Never returns."""
         ...
 
-    async def write(self, data: bytes) -> None:
+    async def write(self, data: Bytes) -> None:
         """Returns when the line takes more."""
         ...
 
@@ -97,7 +98,7 @@ class TcpPipe:
             await asyncio.sleep(_LOOK)
         raise lost(OSError(error, os.strerror(error)))
 
-    async def write(self, data: bytes) -> None:
+    async def write(self, data: Bytes) -> None:
         sent = 0
         try:
             with contextlib.suppress(BlockingIOError, InterruptedError):

@@ -10,12 +10,13 @@ Wrinkle: it brings aiohttp, which a leaf that nobody talks to does not load.
 import asyncio
 import contextlib
 from collections.abc import Awaitable
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import aiohttp
 from aiohttp import web
 
 from sapwood.channels.pipes import MOST, PIECE, PipeBroken, lost
+from sapwood.protocol.packets import Bytes
 
 MAX_MESSAGE: Final = PIECE
 WIDE_MESSAGE: Final = MOST
@@ -93,9 +94,10 @@ class WebSocketPipe:
                     await asyncio.Event().wait()  # it has heard all, and was a little earlier
                 raise
 
-    async def write(self, data: bytes) -> None:
+    async def write(self, data: Bytes) -> None:
         for start in range(0, len(data), self._most):
-            await _sent(self._socket.send_bytes(data[start : start + self._most]))
+            part = cast("bytes", data[start : start + self._most])  # it takes all kinds, and does not say so
+            await _sent(self._socket.send_bytes(part))
 
     async def finish(self) -> None:
         await self.say(_END)

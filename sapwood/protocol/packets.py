@@ -1,12 +1,14 @@
 """Packets: frames that a line carries as one, a MessagePack array of them; links and sessions alike."""
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, TypeAlias
 
 import msgspec
 
 from sapwood.protocol.bundles import UNREADABLE
 
+Bytes: TypeAlias = bytes | bytearray | memoryview
+"""Bytes that are passed on without a copy."""
 PACKET_OVERHEAD: Final = 5
 MOMENT: Final = 16 * 1024
 _MOST_IN_PACKET: Final = 0xFFFF
@@ -15,11 +17,14 @@ _MOST_IN_PIECE: Final = 1000
 _items = msgspec.msgpack.Decoder(list[msgspec.Raw])
 
 
+def head(count: int) -> bytes:
+    """What stands before so many frames."""
+    return bytes([0x90 | count]) if count < 16 else b"\xdc" + count.to_bytes(2, "big")
+
+
 def packet(encoded: list[bytes]) -> bytes:
     """Join encoded frames to one packet."""
-    count = len(encoded)
-    head = bytes([0x90 | count]) if count < 16 else b"\xdc" + count.to_bytes(2, "big")
-    return head + b"".join(encoded)
+    return head(len(encoded)) + b"".join(encoded)
 
 
 def packets(encoded: list[bytes], max_frame: int) -> list[bytes]:

@@ -23,6 +23,7 @@ def test_a_small_run_measures_what_it_says(tmp_path: Path, what: str) -> None:
     assert row["what"] == what
     if what == "throughput":
         assert row["mb_s"]["relays"] > 0 < row["mb_s"]["channel"]
+        assert all(row["cpu_s_gb"][name] > 0 for name in (*NAMES, "forward"))
     elif what == "latency":
         assert row["idle"]["p99_ms"] > 0 < row["full"]["p99_ms"]
     elif what == "many":

@@ -111,7 +111,12 @@ class LinkAdmission:
                 self._links.ended(link, event)
             case _:
                 neighbour = self._links.of(link)
-                if neighbour is not None and not self._custody.said(neighbour, event):
+                if neighbour is None:
+                    return
+                if isinstance(event, events.OfStream):
+                    for streamed in self._context.policies.streamed:
+                        streamed(neighbour, event)
+                elif not self._custody.said(neighbour, event):
                     for said in self._context.policies.said:
                         said(neighbour, event)
 

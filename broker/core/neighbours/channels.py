@@ -22,9 +22,9 @@ from broker.core.policies.permits import ChildPermits
 from broker.core.policy import Policy
 from broker.core.routing.admission import MessageAdmission
 from sapwood.protocol.destinations import domain, queue
+from sapwood.protocol.packets import Bytes
 from treeconnector import link_events as events
 from treeconnector.link import Link
-from treeconnector.link_events import Event
 from treeconnector.relations import Relation
 from treeconnector.streams import CHANNEL_BYTES, MAX_HOPS
 
@@ -55,7 +55,7 @@ class Side(Protocol):
         """What was asked for is there."""
         ...
 
-    def send(self, data: bytes) -> None:
+    def send(self, data: Bytes) -> None:
         """Pass this on, and say so with `Channel.passed`."""
         ...
 
@@ -122,7 +122,7 @@ class _LinkSide:
     def opened(self) -> None:
         self.link.say.accept_stream(self.stream)
 
-    def send(self, data: bytes) -> None:
+    def send(self, data: Bytes) -> None:
         self.link.say.send_stream(self.stream, data)
 
     def finish(self) -> None:
@@ -312,7 +312,7 @@ class Channels(Policy):
             channel.near.opened()
             self._told("open", channel)
 
-    def arrived(self, side: Side, data: bytes) -> None:
+    def arrived(self, side: Side, data: Bytes) -> None:
         """Bytes have come from one side."""
         channel = self.open.get(side)
         other = channel.other(side) if channel is not None else None
@@ -390,7 +390,7 @@ class Channels(Policy):
 
     # --- links
 
-    def said(self, neighbour: Neighbour, event: Event) -> None:
+    def streamed(self, neighbour: Neighbour, event: events.OfStream) -> None:
         link = neighbour.link
         if link is None:
             return
