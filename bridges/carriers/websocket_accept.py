@@ -1,39 +1,23 @@
-"""The WebSocket carrier, accepted: on the node's own port, with aiohttp, which upgrades the request.
+"""The WebSocket carrier at the other end: one that the node's own port has accepted (`websocket` dials).
 
-Wrinkle: aiohttp hands out one message per `receive()`. To return all that has arrived we look, once per
-message, whether its queue still holds some (`_queued`); without that knowledge each packet comes alone.
-Wrinkle: aiohttp refuses messages of exactly its limit, so it is told one byte more than `max_packet`.
-Wrinkle: aiohttp sends by a coroutine, which nearly always ends without waiting. So it is begun by hand where
-the packet is given, and gets a task only if it waits, because the line takes no more.
-Wrinkle: aiohttp answers pings while it receives, so receiving can fail as sending does.
+aiohttp, which owns that port, reads the request and hands on what comes, as long as the other side is a
+stranger: so much of it is read as the port allows. Then the carrier takes the connection over.
 """
 
 import asyncio
-import contextlib
-import types
-from collections import deque
-from collections.abc import Callable, Collection, Coroutine, Generator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, cast
 
 import aiohttp
 from aiohttp import web
+from websockets.utils import accept_key
 
-from bridges.carriers.base import (
-    BUFFER_BYTES,
-    CLOSE_TIMEOUT,
-    Carrier,
-    CarrierBroken,
-    CarrierClosed,
-    CarrierError,
-    CarrierFlooded,
-)
-from bridges.carriers.websocket import keep_short
-from bridges.carriers.websocket_errors import end_of
+from bridges.carriers.base import SOON, CarrierBroken, CarrierFlooded
+from bridges.carriers.websocket_line import WebSocketLine
 from bridges.tls import shown_by
 from treeconnector.frames import DEFAULT_MAX_FRAME
 
-_MAX_REASON_BYTES: Final = 120
-_SENDING_FAILED: Final = (aiohttp.ClientError, OSError, RuntimeError)
+_KEY: Final = "Sec-WebSocket-Key"
 
 
 async def accept(
@@ -42,40 +26,59 @@ async def accept(
     max_packet: int = DEFAULT_MAX_FRAME,
     when_proven: Callable[[], object] = lambda: None,
     refusal: Callable[[], str] = lambda: "",
+    is_stranger: Callable[[], bool] = lambda: False,
     protocols: Sequence[str] = (),
 ) -> "AcceptedWebSocket":
     """Upgrade a request. The handler returns `carrier.response` when the carrier has ended.
 
     `when_proven`: told what `Carrier.proven` is. `refusal`: why nothing more is read of the other side, '' as
-    long as it is; asked when a text comes instead of a packet. `protocols`: subprotocols that may be chosen.
+    long as it is; asked when a text comes instead of a packet. `is_stranger`: has the other side still to
+    prove itself? `protocols`: subprotocols that may be chosen.
     Raises `CarrierBroken` if the request asks for no WebSocket; nothing was answered then.
     """
-    opened: web.WebSocketResponse[Any] = web.WebSocketResponse(
-        protocols=protocols,
-        compress=False,
-        max_msg_size=max_packet + 1,
-        timeout=CLOSE_TIMEOUT,
-        decode_text=False,
-    )
     peer = _address(request)
-    if not _asks(opened, request):
+    answer = _answer(request, protocols)
+    if answer is None:
         raise CarrierBroken(f"{peer} asked {request.path} without a WebSocket upgrade")
     try:
-        await opened.prepare(request)
+        await answer.prepare(request)
     except (aiohttp.ClientError, OSError) as error:
         raise CarrierBroken(f"{peer} went away while its WebSocket was opened: {error}") from error
-    carrier = AcceptedWebSocket(opened, peer, max_packet)
-    carrier.when_proven, carrier.refusal = when_proven, refusal
+    if request.transport is None:
+        raise CarrierBroken(f"{peer} went away while its WebSocket was opened")
+    carrier = AcceptedWebSocket(answer, request.transport, peer, max_packet)
+    carrier.when_proven, carrier.refusal, carrier.is_stranger = when_proven, refusal, is_stranger
     carrier.shown = shown_by(peer_certificate(request))
+    request.protocol.keep_alive(False)
+    request.protocol.set_parser(cast("Any", carrier))
+    carrier.look_who_it_is()
     return carrier
 
 
-def _asks(opened: "web.WebSocketResponse[Any]", request: web.BaseRequest) -> bool:
+class _Answer(web.StreamResponse):
+    """Its head is all that aiohttp sends."""
+
+    _length_check = False
+
+    async def write_eof(self, data: bytes = b"") -> None:
+        """The carrier has closed the connection."""
+
+
+def _answer(request: web.BaseRequest, protocols: Sequence[str]) -> _Answer | None:
     """Wrinkle: a key with bytes that no key has is an error in aiohttp, not an answer."""
     try:
-        return bool(opened.can_prepare(request))
+        found = web.WebSocketResponse(protocols=protocols).can_prepare(request)
     except ValueError:
-        return False
+        return None
+    if not found:
+        return None
+    headers = {"Upgrade": "websocket", "Connection": "Upgrade"}
+    headers["Sec-WebSocket-Accept"] = accept_key(request.headers[_KEY])
+    if found.protocol:
+        headers["Sec-WebSocket-Protocol"] = found.protocol
+    answer = _Answer(status=101, headers=headers)
+    answer.force_close()
+    return answer
 
 
 def peer_certificate(request: web.BaseRequest) -> Mapping[str, Any] | None:
@@ -86,184 +89,79 @@ def peer_certificate(request: web.BaseRequest) -> Mapping[str, Any] | None:
     return found
 
 
-class AcceptedWebSocket(Carrier):
-    """One open WebSocket, of which we are the server. Made by `accept`."""
+class AcceptedWebSocket(WebSocketLine):
+    """One open WebSocket, of which we are the server. Made by `accept`.
 
-    def __init__(self, opened: "web.WebSocketResponse[Any]", peer: str, max_packet: int) -> None:
-        self.peer = peer
-        self.max_packet = max_packet
-        self._socket = opened
+    `response`: the answer that the request's handler returns in the end.
+    """
+
+    def __init__(
+        self, response: web.StreamResponse, transport: asyncio.Transport, peer: str, max_packet: int
+    ) -> None:
+        super().__init__(peer, max_packet, is_client=False)
+        self.response = response
         self.when_proven: Callable[[], object] = lambda: None
         self.refusal: Callable[[], str] = lambda: ""
-        self._queue = _queue_of(opened)
-        self._error: CarrierError | None = None
-        self._ending: CarrierError | None = None
-        self._outgoing: deque[bytes] = deque()
-        self._buffered = 0
-        self._drained = asyncio.Event()
+        self.is_stranger: Callable[[], bool] = lambda: False
+        self._transport = transport
+        self._behind: asyncio.BaseProtocol | None = None
         self._drained.set()
-        self._writer: asyncio.Task[None] | None = None
-        self._is_short = False
 
-    def __repr__(self) -> str:
-        state = type(self._error).__name__ if self._error else "open"
-        return f"<AcceptedWebSocket to {self.peer} {state}, {self._buffered} bytes buffered>"
+    # --- as long as aiohttp reads
 
-    @property
-    def response(self) -> web.StreamResponse:
-        """The answer that the request's handler returns in the end."""
-        return self._socket
+    def feed_data(self, data: bytes) -> tuple[bool, bytes]:
+        """As aiohttp's parsers have it."""
+        self._take(self._reader.feed(data))
+        self.look_who_it_is()
+        return False, b""
 
-    # --- receiving
-
-    async def receive(self) -> list[bytes]:
-        if self._error:
-            raise self._error
-        packets: list[bytes] = []
-        while self._ending is None:
-            try:
-                message = await self._socket.receive()
-            except _SENDING_FAILED as error:
-                self._ending = CarrierBroken(f"the connection to {self.peer} was lost: {error}")
-                break
-            if message.type is aiohttp.WSMsgType.BINARY:
-                packets.append(message.data)
-                if not self._queue:
-                    return packets
-            else:
-                self._ending = self._end_of(message)
-        if packets:
-            return packets
-        if isinstance(self._ending, CarrierFlooded):
-            raise self._ending
-        self._fail(self._ending)
-        raise self._error or self._ending
-
-    def _end_of(self, message: Any) -> CarrierError:
-        """Why there will be no further packets."""
-        kind = message.type
-        if kind is aiohttp.WSMsgType.CLOSE:
-            return end_of(self.peer, message.data, message.extra or "")
-        if kind is aiohttp.WSMsgType.ERROR:
-            return CarrierBroken(f"the connection to {self.peer} broke: {message.data}")
-        if kind is aiohttp.WSMsgType.TEXT:
-            if refusal := self.refusal():
-                return CarrierFlooded(refusal)
-            return CarrierBroken(f"{self.peer} sent text: expected binary packets; is it a Sapwood node?")
-        return CarrierBroken(f"the connection to {self.peer} was lost")
+    def feed_eof(self) -> None:
+        """The connection has gone."""
+        if not self._gone.is_set():
+            super().connection_lost(None)
 
     def proven(self) -> None:
         super().proven()
         self.when_proven()
+        self.look_who_it_is()
 
-    # --- sending
+    def look_who_it_is(self) -> None:
+        """If it is no stranger any more, the connection is read here: when what was told of that is done."""
+        if self._behind is None and not self.is_stranger():
+            self._loop.call_soon(self._take_over)
 
-    def send(self, packets: Sequence[bytes]) -> None:
-        if self._error:
-            raise self._error
-        self._buffered += self.check_size(packets)
-        self._outgoing.extend(packets)
-        if self._writer is None:
-            self._write()
-        if self._buffered >= BUFFER_BYTES:
-            self._drained.clear()
-
-    @property
-    def room(self) -> int:
-        return 0 if self._error else BUFFER_BYTES - self._buffered
-
-    @property
-    def is_idle(self) -> bool:
-        """Asked once, the system takes no more than `UNSENT` bytes that it cannot send from then on."""
-        if self._error or self._buffered:
-            return False
-        if not self._is_short:
-            self._is_short = True
-            keep_short(self._socket.get_extra_info("socket"))
-        transport = getattr(getattr(self._socket, "_writer", None), "transport", None)
-        return transport is None or not transport.get_write_buffer_size()
+    def _take_over(self) -> None:
+        """Wrinkle: uvloop notices another protocol's way of reading when reading begins."""
+        transport = self._transport
+        if self._behind is not None or transport is None or transport.is_closing():
+            return
+        self._behind = transport.get_protocol()
+        if isinstance(self._behind, asyncio.Protocol):
+            self._behind.data_received(b"")  # it may keep what has come of a head
+        reads = transport.is_reading()
+        transport.pause_reading()
+        transport.set_protocol(self)
+        if reads:
+            transport.resume_reading()
+        self._took_over(transport)
 
     async def drain(self) -> None:
-        while not self._error and self.room <= 0:
-            await self._drained.wait()
-        if self._error:
-            raise self._error
+        while self._behind is None and not self._stopped and self.room <= 0:
+            await asyncio.sleep(SOON)  # a stranger's: aiohttp is told when there is room
+        await super().drain()
 
-    def _write(self) -> None:
-        """Hand buffered packets to the socket, as long as it takes them without waiting."""
-        outgoing = self._outgoing
-        try:
-            while outgoing:
-                sending = self._socket.send_bytes(outgoing[0])
-                try:
-                    waits = sending.send(None)
-                except StopIteration:
-                    self._buffered -= len(outgoing.popleft())
-                else:
-                    self._writer = asyncio.create_task(self._write_on(sending, waits))
-                    return
-        except _SENDING_FAILED as error:
-            self._fail(CarrierBroken(f"sending to {self.peer} failed: {error}"))
+    # --- the connection's end
 
-    async def _write_on(self, sending: Coroutine[Any, Any, None], waits: Any) -> None:
-        """Wait with the packet that has to, then go on with those behind it."""
-        try:
-            await _rest(sending, waits)
-            self._written()
-            while self._outgoing:
-                await self._socket.send_bytes(self._outgoing[0])
-                self._written()
-        except _SENDING_FAILED as error:
-            self._fail(CarrierBroken(f"sending to {self.peer} failed: {error}"))
-        finally:
-            self._writer = None
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        if self._behind is not None:
+            self._behind.connection_lost(exc)
 
-    def _written(self) -> None:
-        self._buffered -= len(self._outgoing.popleft())
-        if self._buffered < BUFFER_BYTES:
-            self._drained.set()
-
-    # --- the end
-
-    def _fail(self, error: CarrierError) -> None:
-        self._error = self._error or error
-        self._drained.set()
-
-    def _stop_writing(self) -> None:
-        if self._writer is not None and self._writer is not asyncio.current_task():
-            self._writer.cancel()
-
-    async def close(self, reason: str = "") -> None:
-        if not isinstance(self._error, CarrierError):
-            error = CarrierClosed(
-                f"the connection to {self.peer} was closed here: {reason or 'no reason given'}"
-            )
-            self._error = error
-            self._drained.set()
-            if self._writer is not None:
-                await asyncio.wait((self._writer,), timeout=CLOSE_TIMEOUT)
-        self._stop_writing()
-        await self._close_socket(reason)
-
-    async def _close_socket(self, reason: str) -> None:
-        message = reason.encode()[:_MAX_REASON_BYTES].decode(errors="ignore").encode()
-        with contextlib.suppress(TimeoutError, aiohttp.ClientError, OSError, RuntimeError):
-            async with asyncio.timeout(CLOSE_TIMEOUT):
-                await self._socket.close(message=message)
-
-
-@types.coroutine
-def _rest(begun: Coroutine[Any, Any, None], waits: Any) -> Generator[Any, Any, None]:
-    """The rest of a coroutine that was begun by hand and waits for a future now."""
-    yield waits
-    yield from begun
-
-
-def _queue_of(opened: "web.WebSocketResponse[Any]") -> Collection[Any]:
-    """The messages that aiohttp has parsed already; empty for ever if it does not show them."""
-    reader = getattr(opened, "_reader", None)
-    queue = getattr(reader, "_buffer", ())
-    return queue if isinstance(queue, deque) else ()
+    def _text_came(self) -> None:
+        if refusal := self.refusal():
+            self._end(CarrierFlooded(refusal))
+        else:
+            super()._text_came()
 
 
 def _address(request: web.BaseRequest) -> str:

@@ -73,6 +73,7 @@ async def accepted(
         max_packet=max_packet,
         when_proven=partial(guest.prove, is_link=is_link),
         refusal=lambda: guest.refusal,
+        is_stranger=lambda: not guest.proved,
         protocols=protocols,
     )
 

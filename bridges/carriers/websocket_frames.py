@@ -1,0 +1,198 @@
+"""Frames of RFC 6455 (5.2): what comes is read into messages, what goes is written in parts.
+
+Law: nothing is kept of a frame that breaks the rules, nor of a message that is larger than agreed: its head
+says so, before the rest has come.
+
+Wrinkle: all connections are read into one buffer, which is emptied before the loop reads the next. Only what
+is left of a frame is kept; the rest of it is then read to where it belongs, and not copied.
+"""
+
+import os
+import struct
+from collections.abc import Sequence
+from typing import Final, NamedTuple, cast
+
+from websockets.frames import CloseCode, Opcode
+
+from sapwood.protocol.packets import Bytes
+
+try:
+    from websockets.speedups import apply_mask
+except ImportError:  # where it was not compiled
+    from websockets.utils import apply_mask
+
+_buffer: Final = memoryview(bytearray(256 * 1024))
+_LONG: Final = 16 * 1024
+"""Behind a frame that is longer comes another such, of which so much is read before it is known."""
+_FIN: Final = 0x80
+_MASKED: Final = 0x80
+_RESERVED: Final = 0x70
+_CODE: Final = 0x0F
+_MOST_OF_CONTROL: Final = 125
+_EXTENDED: Final = {126: 2, 127: 8}
+_CONTROL: Final = frozenset((Opcode.CLOSE, Opcode.PING, Opcode.PONG))
+_KNOWN: Final = frozenset((Opcode.CONT, Opcode.TEXT, Opcode.BINARY, *_CONTROL))
+
+
+class Malformed(Exception):
+    """The other side breaks the rules. `code`: of the frame that tells it so."""
+
+    def __init__(self, text: str, code: int = CloseCode.PROTOCOL_ERROR) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+class Message(NamedTuple):
+    """`opcode`: of a whole message, `BINARY` or `TEXT`, or of a control frame."""
+
+    opcode: int
+    data: bytes
+
+
+class _Head(NamedTuple):
+    first: int
+    size: int
+    mask: bytes
+    end: int
+
+
+class FrameReader:
+    """Of one connection. `most`: bytes of a message. `masked`: are the frames that come, as a client's are?
+
+    `fault`: what broke the rules; nothing is read any more.
+    """
+
+    def __init__(self, most: int, *, masked: bool) -> None:
+        self.fault: Malformed | None = None
+        self._most = most
+        self._masked = masked
+        self._rest = b""
+        self._head: _Head | None = None
+        self._long = bytearray()
+        self._filled = 0
+        self._step = len(_buffer)
+        self._opcode = 0
+        self._parts = bytearray()
+
+    def __repr__(self) -> str:
+        return f"<FrameReader of {self._most} bytes at most{', at fault' if self.fault else ''}>"
+
+    def buffer(self) -> memoryview:
+        """Where the line's next bytes go; `filled` says how many."""
+        if self._head is not None:
+            return memoryview(self._long)[self._filled :]
+        return _buffer[: self._step]
+
+    def filled(self, size: int) -> list[Message]:
+        """The messages that are whole now."""
+        if self._head is None:
+            return self._messages(_buffer[:size], keeps_long=True)
+        self._filled += size
+        if self._filled < len(self._long):
+            return []
+        found: list[Message] = []
+        head, data = self._head, self._long
+        self._head, self._long = None, bytearray()
+        self._frame(head, data, found)
+        return found
+
+    def feed(self, data: Bytes) -> list[Message]:
+        """The same of what was read elsewhere. Nothing is kept but what has come."""
+        return self._messages(memoryview(data), keeps_long=False)
+
+    def _messages(self, data: memoryview, *, keeps_long: bool) -> list[Message]:
+        found: list[Message] = []
+        if self._rest:
+            data, self._rest = memoryview(self._rest + data), b""
+        at = 0
+        self._step = len(_buffer)
+        try:
+            while self.fault is None and (head := self._read_head(data, at)) is not None:
+                end = head.end + head.size
+                if end > len(data):
+                    if keeps_long:
+                        self._begin(head, data[head.end :])
+                        return found
+                    break
+                self._frame(head, data[head.end : end], found)
+                at = end
+        except Malformed as fault:
+            self.fault = fault
+        self._rest = b"" if self.fault else bytes(data[at:])
+        return found
+
+    def _begin(self, head: _Head, data: memoryview) -> None:
+        """A frame of which not all has come."""
+        self._head, self._long, self._filled = head, bytearray(head.size), len(data)
+        self._long[: len(data)] = data
+        if head.size > _LONG:
+            self._step = _LONG
+
+    def _read_head(self, data: memoryview, at: int) -> _Head | None:
+        """None: not all of it has come. Raises `Malformed`."""
+        if len(data) < at + 2:
+            return None
+        first, second = data[at], data[at + 1]
+        size = second & ~_MASKED
+        extended = _EXTENDED.get(size, 0)
+        masked = bool(second & _MASKED)
+        start = at + 2 + extended
+        end = start + (4 if masked else 0)
+        if len(data) < end:
+            return None
+        if extended:
+            size = int.from_bytes(data[at + 2 : start])
+        self._check(first, size, masked=masked)
+        return _Head(first, size, bytes(data[start:end]), end)
+
+    def _check(self, first: int, size: int, *, masked: bool) -> None:
+        opcode = first & _CODE
+        if masked is not self._masked:
+            raise Malformed(f"a frame that is {'' if masked else 'not '}masked")
+        if first & _RESERVED or opcode not in _KNOWN:
+            raise Malformed(f"a frame that begins with {first:#x}")
+        if opcode in _CONTROL:
+            if size > _MOST_OF_CONTROL or not first & _FIN:
+                raise Malformed(f"a control frame of {size} bytes, or in parts")
+        elif (opcode == Opcode.CONT) is not bool(self._opcode):
+            raise Malformed("a part of no message, or another message between the parts of one")
+        elif size + len(self._parts) > self._most:
+            text = f"a message of {size + len(self._parts)} bytes: {self._most} at most"
+            raise Malformed(text, CloseCode.MESSAGE_TOO_BIG)
+
+    def _frame(self, head: _Head, data: bytearray | memoryview, found: list[Message]) -> None:
+        """One that has come. Its data is copied once, or not at all."""
+        opcode = head.first & _CODE
+        if self._masked:
+            whole = apply_mask(data, head.mask)
+        else:
+            whole = bytes(data) if isinstance(data, memoryview) else cast("bytes", data)
+        if opcode in _CONTROL or (head.first & _FIN and not self._opcode):
+            found.append(Message(opcode, whole))
+        else:
+            self._opcode = self._opcode or opcode
+            self._parts += whole
+            if head.first & _FIN:
+                found.append(Message(self._opcode, bytes(self._parts)))
+                self._opcode, self._parts = 0, bytearray()
+
+
+def frame(opcode: int, parts: Sequence[Bytes], *, masked: bool) -> list[Bytes]:
+    """A whole message as what is to be written, one after the other. What is not masked is not copied."""
+    size = sum(map(len, parts))
+    bit = _MASKED if masked else 0
+    if size < 126:
+        head = struct.pack("!BB", _FIN | opcode, bit | size)
+    elif size < 1 << 16:
+        head = struct.pack("!BBH", _FIN | opcode, bit | 126, size)
+    else:
+        head = struct.pack("!BBQ", _FIN | opcode, bit | 127, size)
+    if not masked:
+        return [head, *parts]
+    mask = os.urandom(4)
+    written: list[Bytes] = [head + mask]
+    for part in parts:
+        written.append(apply_mask(part, mask))
+        turn = len(part) % 4
+        mask = mask[turn:] + mask[:turn]
+    return written
