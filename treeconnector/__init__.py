@@ -34,6 +34,7 @@
 | `roles` | roles are types: what a leaf, a branch and the root may do |
 | `routes` | the routing table: for each destination, through which gateways it is reached |
 | `static_routes` | routes that an operator sets: exact, alias, default and dumpster |
+| `stream_packets` | packets of streams, as they are written |
 | `stream_pool` | bytes that all links of a node may lend to their streams together |
 | `streams` | the streams of one link: numbers, credit both ways, what waits to be sent |
 | `trie` | finds which of many patterns match a topic, without trying each |

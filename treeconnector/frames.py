@@ -10,14 +10,13 @@ advice goes into a list of its own at the end of `Advise`. Everything else that 
 Surprise: msgspec lets `UnicodeDecodeError` and `RecursionError` through, so `UNREADABLE` names them.
 """
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 import msgspec
 from msgspec import Meta
 
 from sapwood.protocol.destinations import Destination, Kind
-from sapwood.protocol.packets import Bytes, head
+from sapwood.protocol.packets import Bytes
 
 if TYPE_CHECKING:
     _Data = Bytes
@@ -442,29 +441,9 @@ AnyFrame = (
     | StreamReset
 )
 
-_SMALL: Final = 1024
-_DATA: Final = bytes([0x93, 102])
 _encoder = msgspec.msgpack.Encoder()
 raw_decoder = msgspec.msgpack.Decoder(list[msgspec.Raw])
 
 
 def encode(frame: Frame) -> bytes:
     return _encoder.encode(frame)
-
-
-def packet_in_parts(some: Sequence[Frame]) -> list[Bytes]:
-    """The bytes of `packets.packet`, of what `encode` makes of each, without a copy of large data."""
-    parts: list[Bytes] = []
-    small = head(len(some))
-    for frame in some:
-        if isinstance(frame, StreamData) and len(frame.data) > _SMALL:
-            parts += (small + _head_of_data(frame), frame.data)
-            small = b""
-        else:
-            small += _encoder.encode(frame)
-    return [*parts, small] if small else parts
-
-
-def _head_of_data(frame: StreamData) -> bytes:
-    """Up to the data, whose length takes four bytes."""
-    return _DATA + _encoder.encode(frame.stream) + b"\xc6" + len(frame.data).to_bytes(4, "big")

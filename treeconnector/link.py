@@ -365,13 +365,11 @@ class Link:
         """One packet of streams' bytes, or []. Caller's duty: `data_to_send` gives nothing, and all that it
         gave has left, so that nothing waits for more than this packet.
         """
-        parts = self.streams_in_parts(most)
-        return [b"".join(parts)] if parts else []
+        return [b"".join(parts)] if (parts := self.streams_in_parts(most)) else []
 
     def streams_in_parts(self, most: int) -> list[Bytes]:
-        """The same packet as what is to be written of it, one after the other."""
-        room = min(most, self._out.max_frame * 3 // 4)
-        parts = self.streams.packet(room) if self.is_up else []
+        """The same packet, as what is to be written of it."""
+        parts = self.streams.packet(min(most, self._out.max_frame * 3 // 4)) if self.is_up else []
         self.bytes_out += sum(map(len, parts))
         return parts
 

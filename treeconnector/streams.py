@@ -33,10 +33,10 @@ from treeconnector.frames import (
     StreamOpen,
     StreamOpened,
     StreamReset,
-    packet_in_parts,
 )
 from treeconnector.link_settings import clean
 from treeconnector.positions import MAX_NUMBER
+from treeconnector.stream_packets import packet_in_parts
 from treeconnector.stream_pool import StreamPool
 
 PIECE: Final = 16 * 1024

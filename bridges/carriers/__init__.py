@@ -6,6 +6,8 @@
 | `registry` | which adapter a link URI leads to |
 | `websocket` | ws, wss: directly to the parent's port |
 | `websocket_accept` | the same, at the parent's end |
+| `websocket_line` | an open one, at either end |
+| `websocket_frames` | its frames: read into messages, written in parts |
 | `websocket_errors` | why one could not be dialled, or has ended |
 | `memory` | between two nodes of one process |
 | `brokered` | what links over brokers have in common |

@@ -16,6 +16,8 @@ HOST: Final = "127.0.0.1"
 MOST: Final = 1024
 """Connections at a time."""
 _AGAIN: Final = 1.0
+_LARGEST: Final = 8 * 1024 * 1024
+"""Smaller blocks that were freed are kept for what comes next, where glibc is the system's library."""
 
 
 def forward(api: NodeApi, port: int, target: str, *, as_json: bool) -> None:
@@ -24,6 +26,7 @@ def forward(api: NodeApi, port: int, target: str, *, as_json: bool) -> None:
     if not colon:
         raise CommandError(f"{target[:80]!r}: expected NODE:NAME, such as york:till-web", WRONG_USE)
     door = ChannelDoor(api, node, name)
+    bytes(_LARGEST)  # freed at once; from now on the system is not asked for memory for each message
     with contextlib.suppress(KeyboardInterrupt), asyncio.Runner(loop_factory=quick_loop()) as runner:
         runner.run(_Forward(door, as_json=as_json).run(port))
 

@@ -27,7 +27,7 @@ from broker.http.settings import HttpSettings
 from broker.http.verbs import STATUS
 from broker.intake import Guest
 from sapwood.channels.pipes import reset
-from sapwood.channels.websocket_pipe import MAX_MESSAGE, OPEN, TAKES, WIDE_MESSAGE, WebSocketPipe
+from sapwood.channels.websocket_pipe import MAX_MESSAGE, OPEN, TAKES, WIDE_MESSAGE, Line, WebSocketPipe
 from sapwood.protocol.errors import InvalidName
 from sapwood.protocol.names import node_name
 
@@ -144,8 +144,9 @@ class ChannelEndpoint(Endpoint):
     ) -> web.StreamResponse:
         if guest is not None:
             guest.prove()
-        await opened.prepare(request)
-        pipe = WebSocketPipe(opened, most=_most(request))
+        writer = await opened.prepare(request)
+        line = cast("asyncio.WriteTransport | None", request.transport)
+        pipe = WebSocketPipe(opened, most=_most(request), line=Line(line, writer) if line else None)
         task = asyncio.ensure_future(work(pipe))
         self._open.add(task)
         try:
@@ -154,7 +155,6 @@ class ChannelEndpoint(Endpoint):
         finally:
             task.cancel()
             self._open.discard(task)
-            line = cast("asyncio.WriteTransport | None", request.transport)
             if pipe.is_broken and line is not None and line.get_write_buffer_size():
                 reset(line)  # whoever is there does not read: what waits for it is kept no longer
         return opened

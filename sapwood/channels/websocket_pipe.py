@@ -10,10 +10,11 @@ Wrinkle: it brings aiohttp, which a leaf that nobody talks to does not load.
 import asyncio
 import contextlib
 from collections.abc import Awaitable
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 import aiohttp
 from aiohttp import web
+from aiohttp.abc import AbstractStreamWriter
 
 from sapwood.channels.pipes import MOST, PIECE, PipeBroken, lost
 from sapwood.protocol.packets import Bytes
@@ -26,17 +27,41 @@ _END: Final = "end"
 _ERROR: Final = "error "
 _LAST_WORDS: Final = 2.0
 _MAX_TEXT: Final = 1000
+_LONG: Final = 0xFFFF
+_HEAD: Final = b"\x82\x7f"
 _FAILED: Final = (aiohttp.ClientError, OSError, RuntimeError)
 WebSocket = web.WebSocketResponse[Any] | aiohttp.ClientWebSocketResponse[Any]
 
 
+class Line(NamedTuple):
+    """What aiohttp writes on, for a server: its frames have no mask (RFC 6455, 5.2), and so need no copy."""
+
+    transport: asyncio.WriteTransport
+    writer: AbstractStreamWriter
+
+    async def write(self, part: memoryview) -> None:
+        """A whole binary message, of 64 KiB or more. Returns when the line takes more."""
+        if self.transport.is_closing():
+            raise ConnectionResetError("it is closing")
+        self.transport.writelines((_HEAD + len(part).to_bytes(8, "big"), part))
+        await self.writer.drain()
+
+
 class WebSocketPipe:
     """An open WebSocket, at either end. `is_broken`: it was aborted. `last_words`: seconds in which the
-    other end says that it has heard all. `most`: bytes of a message that the other end takes.
+    other end says that it has heard all. `most`: bytes of a message that the other end takes. `line`: what a
+    server writes on; long messages then go there as they are, with their heads, and wake their reader once.
     """
 
-    def __init__(self, opened: WebSocket, last_words: float | None = None, most: int = MAX_MESSAGE) -> None:
+    def __init__(
+        self,
+        opened: WebSocket,
+        last_words: float | None = None,
+        most: int = MAX_MESSAGE,
+        line: "Line | None" = None,
+    ) -> None:
         self._socket = opened
+        self._line = line
         self._most = most
         self._last_words = last_words
         self.is_broken = False
@@ -95,9 +120,13 @@ class WebSocketPipe:
                 raise
 
     async def write(self, data: Bytes) -> None:
-        for start in range(0, len(data), self._most):
-            part = cast("bytes", data[start : start + self._most])  # it takes all kinds, and does not say so
-            await _sent(self._socket.send_bytes(part))
+        view = memoryview(data)
+        for start in range(0, len(view), self._most):
+            part = view[start : start + self._most]
+            if self._line is not None and len(part) > _LONG and not self._socket.closed:
+                await _sent(self._line.write(part))
+            else:  # aiohttp takes all kinds, and does not say so
+                await _sent(self._socket.send_bytes(cast("bytes", part)))
 
     async def finish(self) -> None:
         await self.say(_END)

@@ -13,7 +13,7 @@ from broker.node import Node
 from config.channels import Forward
 from config.model import AdvisoryLog, Http, Listener, Site
 from sapwood.channels.pipes import PIECE
-from sapwood.channels.websocket_pipe import WebSocketPipe
+from sapwood.channels.websocket_pipe import Line, WebSocketPipe
 
 UPGRADE = (
     "Connection: Upgrade",
@@ -209,10 +209,10 @@ async def test_last_bytes_wait_for_a_slow_client_and_are_few(
     lines: list[asyncio.WriteTransport] = []
     made = WebSocketPipe.__init__
 
-    def noted(pipe: WebSocketPipe, opened: Any, most: int) -> None:
+    def noted(pipe: WebSocketPipe, opened: Any, most: int, line: Line) -> None:
         lines.append(opened._req.transport)
         lines[0].get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
-        made(pipe, opened, most=most)
+        made(pipe, opened, most=most, line=line)
 
     monkeypatch.setattr(WebSocketPipe, "__init__", noted)
 

@@ -1,0 +1,122 @@
+"""Frames of a WebSocket: read however the line cuts them, written so that others read them."""
+
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from websockets.client import ClientProtocol
+from websockets.frames import CloseCode, Opcode
+from websockets.frames import Frame as Other
+from websockets.protocol import State
+from websockets.server import ServerProtocol
+from websockets.uri import parse_uri
+
+from bridges.carriers.websocket_frames import FrameReader, Message, frame
+
+MOST = 400_000
+SIZES = st.sampled_from([0, 1, 125, 126, 65_535, 65_536, 300_000])
+PACKETS = st.lists(st.builds(lambda size, fill: bytes([fill]) * size, SIZES, st.integers(0, 255)), max_size=6)
+CUTS = st.lists(st.integers(3000, 90_000), min_size=1, max_size=5)
+
+
+def filled(reader: FrameReader, line: bytes, cuts: list[int]) -> list[Message]:
+    """As a line that brings so many bytes at a time fills the reader's buffers."""
+    found: list[Message] = []
+    at = turn = 0
+    while at < len(line):
+        buffer = reader.buffer()
+        size = min(len(buffer), cuts[turn % len(cuts)], len(line) - at)
+        buffer[:size] = line[at : at + size]
+        found += reader.filled(size)
+        at, turn = at + size, turn + 1
+    return found
+
+
+def fed(reader: FrameReader, line: bytes, cuts: list[int]) -> Iterator[Message]:
+    at = turn = 0
+    while at < len(line):
+        step = cuts[turn % len(cuts)]
+        yield from reader.feed(line[at : at + step])
+        at, turn = at + step, turn + 1
+
+
+@given(PACKETS, CUTS, st.booleans())
+def test_messages_come_out_whole_however_the_line_cuts_them(
+    packets: list[bytes], cuts: list[int], masked: bool
+) -> None:
+    line = b"".join(
+        part for each in packets for part in frame(Opcode.BINARY, [each[:99], each[99:]], masked=masked)
+    )
+    expected = [Message(Opcode.BINARY, each) for each in packets]
+    assert filled(FrameReader(MOST, masked=masked), line, cuts) == expected
+    assert list(fed(FrameReader(MOST, masked=masked), line, cuts)) == expected
+
+
+def test_who_was_fed_first_goes_on_where_that_ended() -> None:
+    line = b"".join(frame(Opcode.BINARY, [b"a" * 50_000], masked=True)) * 2
+    reader = FrameReader(MOST, masked=True)
+    found = [*reader.feed(line[:20_000]), *filled(reader, line[20_000:], [7000])]
+    assert found == [Message(Opcode.BINARY, b"a" * 50_000)] * 2
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_another_implementation_reads_what_is_written(masked: bool) -> None:
+    other = (
+        ServerProtocol(state=State.OPEN) if masked else ClientProtocol(parse_uri("ws://a/"), state=State.OPEN)
+    )
+    for size in (0, 125, 126, 65_536):
+        for part in frame(Opcode.BINARY, [b"x" * size, b"yz", b"!" * 3], masked=masked):
+            other.receive_data(bytes(part))
+        (event,) = other.events_received()
+        assert event == Other(Opcode.BINARY, b"x" * size + b"yz!!!")
+
+
+def test_what_is_not_masked_is_not_copied() -> None:
+    data = memoryview(b"x" * 5000)
+    assert frame(Opcode.BINARY, [data], masked=False)[1] is data
+
+
+def test_a_long_frame_is_read_to_where_it_belongs() -> None:
+    reader = FrameReader(MOST, masked=False)
+    head, body = frame(Opcode.BINARY, [bytes(300_000)], masked=False)
+    assert filled(reader, bytes(head) + bytes(10_000), [1 << 20]) == []
+    assert len(reader.buffer()) == 290_000
+    (message,) = filled(reader, bytes(body)[10_000:], [1 << 20])
+    assert message.data == body
+
+
+WRONG = {
+    "masked by a server": (frame(Opcode.BINARY, [b"a"], masked=True), CloseCode.PROTOCOL_ERROR),
+    "reserved bits": ([b"\xc2\x01a"], CloseCode.PROTOCOL_ERROR),
+    "an opcode that is none": ([b"\x83\x01a"], CloseCode.PROTOCOL_ERROR),
+    "a long ping": ([b"\x89\x7e\x00\x7e"], CloseCode.PROTOCOL_ERROR),
+    "a ping in parts": ([b"\x09\x01a"], CloseCode.PROTOCOL_ERROR),
+    "a part of nothing": ([b"\x80\x01a"], CloseCode.PROTOCOL_ERROR),
+    "another message between parts": ([b"\x02\x01a\x82\x01b"], CloseCode.PROTOCOL_ERROR),
+    "too large": ([b"\x82\x7f" + (MOST + 1).to_bytes(8, "big")], CloseCode.MESSAGE_TOO_BIG),
+    "too large with its parts": (
+        [b"\x02\x01a\x80\x7f" + MOST.to_bytes(8, "big")],
+        CloseCode.MESSAGE_TOO_BIG,
+    ),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+@pytest.mark.parametrize("step", [1, 1 << 20])
+def test_what_breaks_the_rules_is_known_by_its_head_after_all_before_it(wrong: str, step: int) -> None:
+    parts, code = WRONG[wrong]
+    reader = FrameReader(MOST, masked=False)
+    good = b"".join(frame(Opcode.BINARY, [b"good"], masked=False))
+    assert filled(reader, good + b"".join(parts) + good, [step]) == [Message(Opcode.BINARY, b"good")]
+    assert reader.fault is not None
+    assert reader.fault.code == code
+    assert reader.feed(good) == []
+
+
+def test_a_message_in_parts_is_one_and_a_ping_may_come_between() -> None:
+    reader = FrameReader(MOST, masked=False)
+    assert reader.feed(b"\x02\x01a\x89\x01p\x00\x01b\x80\x01c") == [
+        Message(Opcode.PING, b"p"),
+        Message(Opcode.BINARY, b"abc"),
+    ]
