@@ -24,6 +24,8 @@ except ImportError:  # where it was not compiled
 _buffer: Final = memoryview(bytearray(256 * 1024))
 _LONG: Final = 16 * 1024
 """Behind a frame that is longer comes another such, of which so much is read before it is known."""
+_AT_FIRST: Final = 512 * 1024
+"""Bytes that are set aside for a frame, whatever its head says."""
 _FIN: Final = 0x80
 _MASKED: Final = 0x80
 _RESERVED: Final = 0x70
@@ -42,7 +44,7 @@ class Malformed(Exception):
         self.code = code
 
 
-class Message(NamedTuple):
+class Heard(NamedTuple):
     """`opcode`: of a whole message, `BINARY` or `TEXT`, or of a control frame."""
 
     opcode: int
@@ -80,28 +82,37 @@ class FrameReader:
     def buffer(self) -> memoryview:
         """Where the line's next bytes go; `filled` says how many."""
         if self._head is not None:
+            if self._filled == len(self._long):  # so much of it has come that as much may be kept for more
+                grown = bytearray(min(self._head.size, 2 * self._filled))
+                grown[: self._filled] = self._long
+                self._long = grown
             return memoryview(self._long)[self._filled :]
         return _buffer[: self._step]
 
-    def filled(self, size: int) -> list[Message]:
+    def filled(self, size: int) -> list[Heard]:
         """The messages that are whole now."""
         if self._head is None:
             return self._messages(_buffer[:size], keeps_long=True)
         self._filled += size
-        if self._filled < len(self._long):
+        if self._filled < self._head.size:
             return []
-        found: list[Message] = []
+        found: list[Heard] = []
         head, data = self._head, self._long
         self._head, self._long = None, bytearray()
         self._frame(head, data, found)
         return found
 
-    def feed(self, data: Bytes) -> list[Message]:
+    def forget(self) -> None:
+        """Nothing more comes: nothing that was read outlives the connection, whoever still knows this."""
+        self._head, self._rest = None, b""
+        self._long, self._parts = bytearray(), bytearray()
+
+    def feed(self, data: Bytes) -> list[Heard]:
         """The same of what was read elsewhere. Nothing is kept but what has come."""
         return self._messages(memoryview(data), keeps_long=False)
 
-    def _messages(self, data: memoryview, *, keeps_long: bool) -> list[Message]:
-        found: list[Message] = []
+    def _messages(self, data: memoryview, *, keeps_long: bool) -> list[Heard]:
+        found: list[Heard] = []
         if self._rest:
             data, self._rest = memoryview(self._rest + data), b""
         at = 0
@@ -123,7 +134,8 @@ class FrameReader:
 
     def _begin(self, head: _Head, data: memoryview) -> None:
         """A frame of which not all has come."""
-        self._head, self._long, self._filled = head, bytearray(head.size), len(data)
+        self._head, self._filled = head, len(data)
+        self._long = bytearray(min(head.size, max(_AT_FIRST, 2 * len(data))))
         self._long[: len(data)] = data
         if head.size > _LONG:
             self._step = _LONG
@@ -160,7 +172,7 @@ class FrameReader:
             text = f"a message of {size + len(self._parts)} bytes: {self._most} at most"
             raise Malformed(text, CloseCode.MESSAGE_TOO_BIG)
 
-    def _frame(self, head: _Head, data: bytearray | memoryview, found: list[Message]) -> None:
+    def _frame(self, head: _Head, data: bytearray | memoryview, found: list[Heard]) -> None:
         """One that has come. Its data is copied once, or not at all."""
         opcode = head.first & _CODE
         if self._masked:
@@ -168,12 +180,12 @@ class FrameReader:
         else:
             whole = bytes(data) if isinstance(data, memoryview) else cast("bytes", data)
         if opcode in _CONTROL or (head.first & _FIN and not self._opcode):
-            found.append(Message(opcode, whole))
+            found.append(Heard(opcode, whole))
         else:
             self._opcode = self._opcode or opcode
             self._parts += whole
             if head.first & _FIN:
-                found.append(Message(self._opcode, bytes(self._parts)))
+                found.append(Heard(self._opcode, bytes(self._parts)))
                 self._opcode, self._parts = 0, bytearray()
 
 

@@ -27,7 +27,7 @@ from bridges.carriers.base import (
     CarrierFlooded,
 )
 from bridges.carriers.websocket_errors import end_of
-from bridges.carriers.websocket_frames import FrameReader, Malformed, Message, frame
+from bridges.carriers.websocket_frames import FrameReader, Heard, Malformed, frame
 from sapwood.protocol.packets import Bytes
 
 UNSENT: Final = 16 * 1024
@@ -87,12 +87,13 @@ class WebSocketLine(Carrier, asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._gone.set()
+        self._reader.forget()
         why = f": {exc}" if exc is not None else ""
         self._end(CarrierBroken(f"the connection to {self.peer} was lost{why}"))
 
     # --- receiving
 
-    def _take(self, messages: Iterable[Message]) -> None:
+    def _take(self, messages: Iterable[Heard]) -> None:
         """What has come on the line."""
         ping: bytes | None = None
         for opcode, data in messages:

@@ -12,7 +12,7 @@ from websockets.protocol import State
 from websockets.server import ServerProtocol
 from websockets.uri import parse_uri
 
-from bridges.carriers.websocket_frames import FrameReader, Message, frame
+from bridges.carriers.websocket_frames import FrameReader, Heard, frame
 
 MOST = 400_000
 SIZES = st.sampled_from([0, 1, 125, 126, 65_535, 65_536, 300_000])
@@ -20,9 +20,9 @@ PACKETS = st.lists(st.builds(lambda size, fill: bytes([fill]) * size, SIZES, st.
 CUTS = st.lists(st.integers(3000, 90_000), min_size=1, max_size=5)
 
 
-def filled(reader: FrameReader, line: bytes, cuts: list[int]) -> list[Message]:
+def filled(reader: FrameReader, line: bytes, cuts: list[int]) -> list[Heard]:
     """As a line that brings so many bytes at a time fills the reader's buffers."""
-    found: list[Message] = []
+    found: list[Heard] = []
     at = turn = 0
     while at < len(line):
         buffer = reader.buffer()
@@ -33,7 +33,7 @@ def filled(reader: FrameReader, line: bytes, cuts: list[int]) -> list[Message]:
     return found
 
 
-def fed(reader: FrameReader, line: bytes, cuts: list[int]) -> Iterator[Message]:
+def fed(reader: FrameReader, line: bytes, cuts: list[int]) -> Iterator[Heard]:
     at = turn = 0
     while at < len(line):
         step = cuts[turn % len(cuts)]
@@ -48,7 +48,7 @@ def test_messages_come_out_whole_however_the_line_cuts_them(
     line = b"".join(
         part for each in packets for part in frame(Opcode.BINARY, [each[:99], each[99:]], masked=masked)
     )
-    expected = [Message(Opcode.BINARY, each) for each in packets]
+    expected = [Heard(Opcode.BINARY, each) for each in packets]
     assert filled(FrameReader(MOST, masked=masked), line, cuts) == expected
     assert list(fed(FrameReader(MOST, masked=masked), line, cuts)) == expected
 
@@ -57,7 +57,7 @@ def test_who_was_fed_first_goes_on_where_that_ended() -> None:
     line = b"".join(frame(Opcode.BINARY, [b"a" * 50_000], masked=True)) * 2
     reader = FrameReader(MOST, masked=True)
     found = [*reader.feed(line[:20_000]), *filled(reader, line[20_000:], [7000])]
-    assert found == [Message(Opcode.BINARY, b"a" * 50_000)] * 2
+    assert found == [Heard(Opcode.BINARY, b"a" * 50_000)] * 2
 
 
 @pytest.mark.parametrize("masked", [False, True])
@@ -86,6 +86,25 @@ def test_a_long_frame_is_read_to_where_it_belongs() -> None:
     assert message.data == body
 
 
+def test_no_more_is_set_aside_for_a_frame_than_twice_what_has_come_of_it() -> None:
+    reader = FrameReader(16 << 20, masked=False)
+    head, body = frame(Opcode.BINARY, [bytes(16 << 20)], masked=False)
+    filled(reader, bytes(head), [1 << 20])
+    assert len(reader.buffer()) == 512 * 1024
+    assert filled(reader, bytes(body)[: 600 * 1024], [1 << 20]) == []
+    assert len(reader.buffer()) == (1024 - 600) * 1024
+    (message,) = filled(reader, bytes(body)[600 * 1024 :], [1 << 20])
+    assert message.data == body
+
+
+def test_nothing_is_kept_when_the_connection_has_gone() -> None:
+    reader = FrameReader(MOST, masked=False)
+    filled(reader, b"\x82\x7f" + (300_000).to_bytes(8, "big") + bytes(200_000), [1 << 20])
+    reader.forget()
+    assert len(reader.buffer()) <= 256 * 1024
+    assert reader.feed(b"\x82\x01a") == [Heard(Opcode.BINARY, b"a")]
+
+
 WRONG = {
     "masked by a server": (frame(Opcode.BINARY, [b"a"], masked=True), CloseCode.PROTOCOL_ERROR),
     "reserved bits": ([b"\xc2\x01a"], CloseCode.PROTOCOL_ERROR),
@@ -108,7 +127,7 @@ def test_what_breaks_the_rules_is_known_by_its_head_after_all_before_it(wrong: s
     parts, code = WRONG[wrong]
     reader = FrameReader(MOST, masked=False)
     good = b"".join(frame(Opcode.BINARY, [b"good"], masked=False))
-    assert filled(reader, good + b"".join(parts) + good, [step]) == [Message(Opcode.BINARY, b"good")]
+    assert filled(reader, good + b"".join(parts) + good, [step]) == [Heard(Opcode.BINARY, b"good")]
     assert reader.fault is not None
     assert reader.fault.code == code
     assert reader.feed(good) == []
@@ -117,6 +136,6 @@ def test_what_breaks_the_rules_is_known_by_its_head_after_all_before_it(wrong: s
 def test_a_message_in_parts_is_one_and_a_ping_may_come_between() -> None:
     reader = FrameReader(MOST, masked=False)
     assert reader.feed(b"\x02\x01a\x89\x01p\x00\x01b\x80\x01c") == [
-        Message(Opcode.PING, b"p"),
-        Message(Opcode.BINARY, b"abc"),
+        Heard(Opcode.PING, b"p"),
+        Heard(Opcode.BINARY, b"abc"),
     ]
