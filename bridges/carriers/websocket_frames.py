@@ -190,7 +190,7 @@ class FrameReader:
 
 
 def frame(opcode: int, parts: Sequence[Bytes], *, masked: bool) -> list[Bytes]:
-    """A whole message as what is to be written, one after the other. What is not masked is not copied."""
+    """A whole message as what is to be written, one after the other. Nothing is copied but to mask it."""
     size = sum(map(len, parts))
     bit = _MASKED if masked else 0
     if size < 126:

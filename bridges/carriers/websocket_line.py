@@ -94,7 +94,7 @@ class WebSocketLine(Carrier, asyncio.BufferedProtocol):
     # --- receiving
 
     def _take(self, messages: Iterable[Heard]) -> None:
-        """What has come on the line."""
+        """Messages have come on the line."""
         ping: bytes | None = None
         for opcode, data in messages:
             if opcode == Opcode.PING:
@@ -168,7 +168,7 @@ class WebSocketLine(Carrier, asyncio.BufferedProtocol):
 
     @property
     def _stopped(self) -> CarrierError | None:
-        """Why nothing more is sent. Who floods us is still told so."""
+        """Why nothing more is sent. A peer that floods us is still told so."""
         return self._error or (None if isinstance(self._ending, CarrierFlooded) else self._ending)
 
     def send(self, packets: Sequence[bytes]) -> None:

@@ -34,7 +34,7 @@ WebSocket = web.WebSocketResponse[Any] | aiohttp.ClientWebSocketResponse[Any]
 
 
 class Line(NamedTuple):
-    """What aiohttp writes on, for a server: its frames have no mask (RFC 6455, 5.2), and so need no copy."""
+    """The line of aiohttp, for a server: its frames have no mask (RFC 6455, 5.2), and so need no copy."""
 
     transport: asyncio.WriteTransport
     writer: AbstractStreamWriter

@@ -18,7 +18,7 @@ _items = msgspec.msgpack.Decoder(list[msgspec.Raw])
 
 
 def head(count: int) -> bytes:
-    """What stands before so many frames."""
+    """The bytes before so many frames."""
     return bytes([0x90 | count]) if count < 16 else b"\xdc" + count.to_bytes(2, "big")
 
 
