@@ -1,7 +1,8 @@
 """All alarms of a node: told each sample of its figures; shown, kept on disk while raised, told on.
 
 Law: a restart forgets no alarm. Those that were raised, and what the receiver has not taken yet, are in a
-small file, which is written when either changes; an alarm whose rule has changed begins anew.
+small file, which is written when either changes. An alarm whose rule has changed begins anew; one that was
+raised by the rule before ends, and that is told, after a restart as after a reload.
 """
 
 import asyncio
@@ -26,14 +27,27 @@ _log = logging.getLogger("sapwood.alarms")
 FILE: Final = "alarms.json"
 _FORMAT: Final = 1
 _MOST_BYTES: Final = 2**23
+_RULE: Final = ("name", "metric", "severity", "queue", "above", "below", "lasting")
 
 
 class Raised(msgspec.Struct, frozen=True):
-    """An alarm on disk. `rule`: what raised it. `since`: seconds since 1970."""
+    """An alarm on disk. `rule`: what raised it, in words. `since`: seconds since 1970. `metric`: '' = of an
+    older version.
+    """
 
     name: str
     rule: str
     since: float
+    metric: str = ""
+    severity: Severity = "warning"
+    queue: str | None = None
+    above: float | None = None
+    below: float | None = None
+    lasting: float = 0.0
+
+    def state(self) -> AlarmState:
+        of: Any = {each: getattr(self, each) for each in _RULE}
+        return AlarmState(AlarmRule(**of), raised=True)
 
 
 class _Kept(msgspec.Struct):
@@ -63,21 +77,23 @@ class AlarmWatch:
         self._saving: asyncio.Task[None] | None = None
         self._unsaved = False
         kept = _read(self._path)
-        before = {(each.name, each.rule): each.since for each in kept.raised}
-        self._since: dict[str, float] = {}
+        before = {(each.name, each.rule): each for each in kept.raised}
         self.states: list[AlarmState] = []
         for rule in rules:
-            since = before.get((rule.name, condition(rule)))
-            self.states.append(AlarmState(rule, raised=since is not None))
-            if since is not None:
-                self._since[rule.name] = since
+            was = before.pop((rule.name, condition(rule)), None)
+            self.states.append(AlarmState(rule, raised=was is not None))
+        self._gone = [each.state() for each in before.values() if each.metric]
+        known = {state.rule.name for state in (*self.raised, *self._gone)}
+        self._since = {each.name: each.since for each in kept.raised if each.name in known}
         self._webhook = AlarmWebhook(receiver, kept.waiting if receiver else (), changed=self._save)
 
     def __repr__(self) -> str:
         return f"<AlarmWatch rules={len(self.states)} raised={len(self._since)}>"
 
     async def run(self) -> None:
-        """Tell the receiver, until cancelled."""
+        """Tell the receiver, until cancelled; first of alarms whose rules went while the node was away."""
+        gone, self._gone = self._gone, []
+        self._end(gone)
         await self._webhook.run()
 
     @property
@@ -96,11 +112,13 @@ class AlarmWatch:
             state = before.pop((rule.name, condition(rule)), None) or AlarmState(rule)
             state.rule = rule
             self.states.append(state)
-        for state in before.values():
-            if state.raised:
-                state.raised = False
-                self._changed(state, AlarmChange.ENDED)
+        self._end(state for state in before.values() if state.raised)
         self._save()
+
+    def _end(self, states: Iterable[AlarmState]) -> None:
+        for state in states:
+            state.raised = False
+            self._changed(state, AlarmChange.ENDED)
 
     def since(self, name: str) -> float | None:
         """Since when it is raised, seconds since 1970; None: it is not."""
@@ -203,12 +221,12 @@ class AlarmWatch:
             self._saving = None
 
     def _kept(self) -> _Kept:
-        raised = [
-            Raised(state.rule.name, condition(state.rule), self._since.get(state.rule.name, 0.0))
-            for state in self.states
-            if state.raised
-        ]
+        raised = [self._on_disk(state.rule) for state in self.states if state.raised]
         return _Kept(raised=raised, waiting=self._webhook.waiting)
+
+    def _on_disk(self, rule: AlarmRule) -> Raised:
+        of: Any = {each: getattr(rule, each) for each in _RULE}
+        return Raised(rule=condition(rule), since=self._since.get(rule.name, 0.0), **of)
 
     async def close(self) -> None:
         """Write what was not written yet."""
