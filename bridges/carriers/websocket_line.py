@@ -31,8 +31,6 @@ from bridges.carriers.websocket_frames import FrameReader, Heard, Malformed, fra
 from sapwood.protocol.packets import Bytes
 
 UNSENT: Final = 16 * 1024
-_AT_ONCE: Final = 16 * 1024 - 1
-"""Bytes that wait for the end of the loop's turn at most, to be written as one; more is written at once."""
 _MOST_UNREAD: Final = 512 * 1024
 _MOST_REASON: Final = 120
 
@@ -77,7 +75,7 @@ class WebSocketLine(Carrier, asyncio.BufferedProtocol):
 
     @staticmethod
     def _say_when_it_waits(transport: asyncio.Transport) -> None:
-        transport.set_write_buffer_limits(high=_AT_ONCE, low=0)
+        transport.set_write_buffer_limits(high=BUFFER_BYTES - 1, low=BUFFER_BYTES // 2)
 
     def pause_writing(self) -> None:
         self._drained.clear()
