@@ -107,8 +107,8 @@ async def test_packets_of_streams_grow_on_a_line_that_takes_them_and_shrink_on_o
 
         room, most, is_idle, soon = 1, 10**9, True, False
 
-        def send(self, packets: list[bytes]) -> None:
-            taken.append(sum(map(len, packets)))
+        def send_in_parts(self, parts: list[bytes]) -> None:
+            taken.append(sum(map(len, parts)))
             self.is_idle = taken[-1] <= self.most
 
         async def until_idle(self) -> bool:
