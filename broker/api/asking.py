@@ -2,7 +2,7 @@
 
 import contextlib
 import inspect
-from collections.abc import Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -98,8 +98,10 @@ def _answer(node: RunningNode, operation: Operation, asker: str, question: Argum
     with _on_trail(node, operation, _who(asker, question), "the tree") as said:
         taken = operation.take(question)
         said |= operation.question(taken)[1]
-        made = operation.work(node, **operation.arguments(taken))
-    return _in_slices(made, LoopShare(node.driver.shares)) if inspect.iscoroutine(made) else made
+        work = partial(operation.work, node, **operation.arguments(taken))
+        if inspect.iscoroutinefunction(operation.work):
+            return _in_slices(work, LoopShare(node.driver.shares))
+        return work()
 
 
 def _who(asker: str, question: Arguments) -> _AskerThere:
@@ -109,12 +111,14 @@ def _who(asker: str, question: Arguments) -> _AskerThere:
     return _AskerThere(name, role if isinstance(role, str) and role in ROLES else "")
 
 
-async def _in_slices(work: Coroutine[Any, None, Any], share: LoopShare) -> Any:
+async def _in_slices(begin: Callable[[], Coroutine[Any, None, Any]], share: LoopShare) -> Any:
     """The result of a function that lets others have their turn, worked out in slices of the loop.
 
-    Other nodes wait for it, so it may wait for nothing itself.
+    Other nodes wait for it, so it may wait for nothing itself. It begins with its first slice: one that is
+    asked for again, or too often, is closed before.
     """
     share.begin()
+    work = begin()
     try:
         while work.send(None) is None:
             if share.is_over:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -9,6 +10,7 @@ import pytest
 
 from broker.api import asking, cells, pages, queues, routes, sessions, status, tree
 from broker.api.pages import CHUNK, Cut, cursor, key_of, page_of
+from broker.api.table import OPERATIONS
 from broker.core.errors import BadRequest, SwitchError
 from broker.shares import LoopShare, Shares
 from simulation.forest import Forest
@@ -151,7 +153,18 @@ async def test_other_nodes_are_answered_in_slices_of_the_loop(monkeypatch: pytes
         return len(waits)
 
     share = LoopShare(Shares())
-    assert await turns_of(asking._in_slices(work(*[None] * 30), share)) >= 30
-    assert await asking._in_slices(work(None, None), share) == 2
+    assert await turns_of(asking._in_slices(partial(work, *[None] * 30), share)) >= 30
+    assert await asking._in_slices(partial(work, None, None), share) == 2
     with pytest.raises(SwitchError, match="it waits for something"):
-        await asking._in_slices(work(None, 1), share)
+        await asking._in_slices(partial(work, None, 1), share)
+
+
+async def test_an_answer_that_is_not_wanted_is_never_begun() -> None:
+    """Python tells of each coroutine that was made and not run."""
+    node: Any = SimpleNamespace(
+        cells=SimpleNamespace(cells={"System": {}}), driver=SimpleNamespace(shares=Shares())
+    )
+    asking.serve(node, [each for each in OPERATIONS if each.path == "/api/tree/{node}"])
+    work = node.cells.cells["System"]["tree"].handler("hq", {})
+    assert asyncio.iscoroutine(work)
+    work.close()
