@@ -30,7 +30,7 @@ PATIENCE = 120.0
 _WARNINGS = "@1..3@5..28@30..39@43@46..47@49..57@61..62@67@69@70-40-41-42-44-45-48-58-59-60-66-70"
 AS_DUNE = ("-w", _WARNINGS, "-strict-sequence", "-strict-formats")
 BESIDE = {"SAPWOOD_CHANNEL": str(Path(sys.executable).with_name("sapwood-channel"))}
-CATALOGUES = {"chain": 14, "every": 4, "streams": 3}
+CATALOGUES = {"chain": 14, "every": 5, "streams": 3}
 """The packages, and how many functions each has."""
 
 
