@@ -44,6 +44,7 @@ class Line(NamedTuple):
         if self.transport.is_closing():
             raise ConnectionResetError("it is closing")
         self.transport.writelines((_HEAD + len(part).to_bytes(8, "big"), part))
+        self.transport.set_write_buffer_limits()  # some versions of Python look only now how much waits
         await self.writer.drain()
 
 

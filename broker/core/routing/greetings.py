@@ -102,7 +102,7 @@ class Greetings:
         """Few things are given at once, whatever else is under way; at one moment no more than a part."""
         if not self._retained:
             return
-        self._under_way.setdefault(reader, {})[pattern] = _Greeting()
+        greeting = self._under_way.setdefault(reader, {})[pattern] = _Greeting()
         at, spent = self._spent
         if at != self._context.clock.now:
             self._spent = at, spent = self._context.clock.now, 0
@@ -110,6 +110,8 @@ class Greetings:
             self._part(reader)
         else:
             self._go_on(reader)
+        if self._under_way.get(reader, {}).get(pattern) is greeting:
+            self._note(reader, pattern, greeting)  # its turn may come after a start
 
     def pause(self, is_paused: bool) -> None:
         """Nobody is given anything while it is not known what is still true."""
@@ -172,10 +174,14 @@ class Greetings:
             self.end(reader, pattern)
             return page.visited
         greeting.after = after
-        if _lasts(reader):
-            row = MetaRow(_row(reader, pattern), msgspec.msgpack.encode(after))
-            self._context.custody.transaction.put(row)
+        self._note(reader, pattern, greeting)
         return most if size >= _BYTES_AT_ONCE else page.visited
+
+    def _note(self, reader: Reader, pattern: str, greeting: _Greeting) -> None:
+        """How far it came, for the next start."""
+        if _lasts(reader):
+            row = MetaRow(_row(reader, pattern), msgspec.msgpack.encode(greeting.after))
+            self._context.custody.transaction.put(row)
 
     def _tell(self, reader: Reader, name: str, greeting: _Greeting) -> int:
         """Give a topic's retained message, if it is for this reader. Returns its size."""

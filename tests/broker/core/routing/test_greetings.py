@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from broker.core.routing.greetings import AT_ONCE, Greetings
-from broker.core.rows import MetaRow
+from broker.core.rows import MetaRow, SubscriptionRow
 from sapwood.protocol.bundles import Flag
 from simulation.clients import SimulatedConsumer
 from simulation.forest import Forest
@@ -150,6 +150,25 @@ def test_a_durable_subscription_has_all_of_them_after_a_kill_in_the_middle(
     assert not twice
     doubted = [each for each in again.receipts if each.flags & Flag.MAYBE_DUPLICATE]
     assert doubted, "a start cannot know what was given out of its turn"
+
+
+def test_a_durable_subscription_has_all_of_them_after_a_kill_before_its_turn(
+    forest: Forest, hq: Site
+) -> None:
+    forest.consumer("hq", "topic:prices/#", "other")
+    reader = forest.consumer("hq", "topic:prices/#", durable="d", credit=10 * MANY, auto=False)
+    while not list(hq.disk.rows(SubscriptionRow)):
+        forest.step()
+    hq.crash()
+    reader.gone()
+    hq.boot()
+    forest.settle(3.0)
+    again = SimulatedConsumer(hq, "topic:prices/#", "consumer", durable="d", credit=10 * MANY)
+    forest.clients.append(again)
+    again.connect()
+    forest.settle(3.0)
+    assert set(again.payloads) == set(olds())
+    assert not marks(hq)
 
 
 def test_a_child_has_all_of_them_after_a_kill_in_the_middle(forest: Forest, hq: Site) -> None:
