@@ -145,10 +145,11 @@ class AcceptedWebSocket(WebSocketLine):
             transport.resume_reading()
         self._took_over(transport)
 
-    async def drain(self) -> None:
-        while self._behind is None and not self._stopped and self.room <= 0:
+    async def _told(self) -> None:
+        if self._behind is None:
             await asyncio.sleep(SOON)  # a stranger's: aiohttp is told when there is room
-        await super().drain()
+        else:
+            await super()._told()
 
     # --- the connection's end
 

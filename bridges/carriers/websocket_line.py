@@ -209,21 +209,34 @@ class WebSocketLine(Carrier, asyncio.BufferedProtocol):
         """Wrinkle: the transport tells of the moment only if it takes its buffer for full until then."""
         transport, begun = self._transport, self._loop.time()
         if transport is not None and not self.is_idle and not self._gone.is_set():
-            transport.set_write_buffer_limits(high=0)
             try:
                 while self._buffered and not self._stopped:
-                    await self._drained.wait()
+                    self._drained.clear()
+                    transport.set_write_buffer_limits(high=0)
+                    await self._told()
             finally:
-                self._say_when_it_waits(transport)
+                if not self._gone.is_set():
+                    self._say_when_it_waits(transport)
         if error := self._stopped:
             raise error
         return self._loop.time() - begun < SOON
 
     async def drain(self) -> None:
         while not self._stopped and self.room <= 0:
-            await self._drained.wait()
+            self._drained.clear()
+            if self._transport is not None:
+                self._say_when_it_waits(self._transport)
+            await self._told()
         if error := self._stopped:
             raise error
+
+    async def _told(self) -> None:
+        """Until the transport says that it waits no more, or this has ended.
+
+        Law: who waits clears the event before. The transport tells of a pause once, and may have told whoever
+        had it before; a wait that returns at once in a loop would stop the whole node.
+        """
+        await self._drained.wait()
 
     # --- the end
 
