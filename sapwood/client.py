@@ -36,6 +36,7 @@ from sapwood.options import (
     at_least,
     check_notice,
     context_of,
+    destination_of,
     flag,
     payload_of,
     properties_of,
@@ -46,7 +47,7 @@ from sapwood.options import (
 )
 from sapwood.outbox import Call, FrameRoute, Outbox, bodies, encode_message
 from sapwood.protocol.bundles import Properties
-from sapwood.protocol.destinations import Destination, parse
+from sapwood.protocol.destinations import Destination
 from sapwood.protocol.session_frames import (
     MAX_PACKET,
     VERSION,
@@ -64,7 +65,7 @@ from sapwood.waits import within
 DEFAULT_ADDRESS: Final = "http://127.0.0.1:7600"
 _YIELD_BYTES: Final = 512 * 1024
 _LARGEST_BODY: Final = MAX_PACKET - 64 * 1024
-_parse = lru_cache(maxsize=4096)(parse)
+_read = lru_cache(maxsize=4096)(destination_of)
 
 
 def connect(
@@ -399,7 +400,7 @@ class Client:
         whole(1, credit=credit)
         text("durable", durable)
         flag("auto_ack", auto_ack)
-        where = _parse(destination) if isinstance(destination, str) else destination
+        where = _read(destination) if isinstance(destination, str) else destination_of(destination)
         return self._session.subscribe(where, credit, durable, auto_ack)
 
     async def end_subscription(self, durable: str, *, timeout: float | None = None) -> None:
@@ -413,7 +414,7 @@ class Client:
 
 def _route(destination: Destination | str, options: dict[str, Any]) -> tuple[FrameRoute, Properties | None]:
     """The route of a message, and its properties; what is sent within a task belongs to it."""
-    where = _parse(destination) if isinstance(destination, str) else destination
+    where = _read(destination) if isinstance(destination, str) else destination_of(destination)
     task = current_task.get()
     if task:
         options.setdefault("task_id", task)

@@ -31,9 +31,15 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, Unpack
 import msgspec
 
 from sapwood.errors import ClientError, SendRejected, Unconfirmed
-from sapwood.options import SendOptions, check_notice, checked_options, payload_of, seconds
+from sapwood.options import (
+    SendOptions,
+    check_notice,
+    checked_options,
+    destination_of,
+    payload_of,
+    seconds,
+)
 from sapwood.protocol.bundles import Foreign
-from sapwood.protocol.destinations import parse
 from sapwood.protocol.errors import SapwoodError
 from sapwood.waits import within
 
@@ -123,7 +129,7 @@ class Journal:
         given = checked_options(options)
         rows = [(destination, payload_of(payload)) for destination, payload in messages]
         for destination, _ in rows:
-            check_notice(parse(destination), given.get("tell", False), given.get("reply_to"))
+            check_notice(destination_of(destination), given.get("tell", False), given.get("reply_to"))
         number = 0
         with self._transaction() as database:
             for destination, data in rows:

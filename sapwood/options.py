@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple, TypedDict, Unpack
 import msgspec
 
 from sapwood.protocol.bundles import Foreign, Properties
-from sapwood.protocol.destinations import Destination, Kind
+from sapwood.protocol.destinations import Destination, Kind, parse
 
 _LARGEST: Final = (1 << 64) - 1
 _foreign_decoder = msgspec.msgpack.Decoder(Foreign)
@@ -119,6 +119,17 @@ def payload_of(given: object) -> bytes:
     if isinstance(given, bytearray | memoryview):
         return bytes(given)
     raise _wrong("payload", given, "bytes, or a text (json.dumps makes one)")
+
+
+def destination_of(given: object) -> Destination:
+    """Where a message goes, or is read. Raises `TypeError` or `ValueError`."""
+    if isinstance(given, str):
+        return parse(text("destination", given))
+    if not isinstance(given, Destination):
+        raise _wrong("destination", given, "'queue:NAME', 'queue:NAME@NODE' or 'topic:PATTERN'")
+    if given.kind not in tuple(Kind):
+        raise ValueError(f"kind={given.kind!r} of a destination: expected {', '.join(Kind)}")
+    return Destination(given.kind, text("name", given.name), text("node", given.node))
 
 
 def flag(name: str, given: object) -> bool:

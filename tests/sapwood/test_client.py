@@ -391,6 +391,26 @@ async def test_a_wrong_property_ends_its_own_send_only(played: Any) -> None:
     assert len(played.logins) == 1
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [5, None, b"queue:q", ["queue:q"], "queue:\ud800", Destination(Kind.QUEUE, 5), Destination("nix", "q")],  # type: ignore[arg-type]
+)
+async def test_a_wrong_destination_ends_its_own_call_only(played: Any, wrong: Any) -> None:
+    """A send to one never came to an end, and a subscription to one made each connection end."""
+    async with connect(played.uri) as client:
+        for use in (
+            lambda: client.send(wrong, b"wrong"),
+            lambda: client.publish(wrong, b"wrong"),
+            lambda: client.send_many(wrong, [b"wrong"]),
+            lambda: client.subscribe(wrong).ready(),
+        ):
+            with pytest.raises((TypeError, ValueError), match=r"destination|name|kind"):
+                await asyncio.wait_for(use(), 10)
+        await client.send(queue("q"), b"right")
+    assert payloads_of(played.sent) == [b"right"]
+    assert len(played.logins) == 1
+
+
 async def test_a_send_that_was_not_sent_is_taken_back(played: Any) -> None:
     async with connect(played.uri) as client:
         played.deaf = played.refuses_logins = True
