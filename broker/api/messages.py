@@ -192,6 +192,7 @@ async def detail(node: RunningNode, name: str, id: str) -> MessageDetail:
                 "name": "NAME or NAME@NODE.",
                 "id": "The message's id, as `queues NAME` shows it.",
             },
+            sure="Delete the message {id} of {name} at {url}?",
         ),
     ),
 )

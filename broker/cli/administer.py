@@ -1,5 +1,6 @@
 """The names, options and help of the commands that look at a node and administrate it."""
 
+import sys
 from typing import Annotated
 
 import typer
@@ -9,6 +10,7 @@ from broker.cli.options import (
     Limit,
     OperatorOptions,
     Search,
+    Yes,
     asks_a_node,
     talks_to_a_node,
 )
@@ -79,10 +81,13 @@ def follow(
 @talks_to_a_node
 def subscription_end(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The durable subscription's name.")],
+    yes: Yes = False,
     *,
     client: ClientOptions,
 ) -> None:
     """End a session's durable subscription for good. --session says whose; what waits for it goes, too."""
     from broker.cli.subscriptions import end_subscription
 
+    if not yes and sys.stdin.isatty():
+        typer.confirm(f"End {name} at {client.url} with all that waits for it?", abort=True, err=True)
     end_subscription(client.login, name, as_json=client.json)

@@ -21,7 +21,7 @@ from broker.cli.check_issuer import check_issuer
 from broker.cli.check_neighbours import CONNECT_TIMEOUT, check_mesh, check_parent
 from broker.cli.errors import FAILED, WELL, WRONG_USE
 from broker.cli.finding import SiteFinding
-from broker.cli.output import patience, print_json, print_lines, print_table, table
+from broker.cli.output import counted, patience, print_json, print_lines, print_table, table
 from broker.cli.status import size
 from broker.grants import Grants
 from broker.naming import named
@@ -213,7 +213,7 @@ def check_applications(site: Site) -> Iterator[SiteFinding]:
     if policy.knows_words and not (site.listener.loopback or encrypted or site.applications == "local"):
         text = "passwords and the session secret travel in the clear: give the listener a certificate (tls)"
         yield SiteFinding("applications", "warning", text)
-    ways = ["a session secret"] * bool(policy.secret) + [f"{len(policy.accounts)} accounts"] * bool(
+    ways = ["a session secret"] * bool(policy.secret) + [counted(len(policy.accounts), "account")] * bool(
         policy.accounts
     )
     ways += ["client certificates"] * policy.certificates
@@ -303,7 +303,7 @@ def check_registration(site: Site) -> Iterator[SiteFinding]:
     except SapwoodError as error:
         yield SiteFinding("registration", "warning", str(error))
         return
-    known = f"{len(records.services)} records are there for {site.registration.domain}"
+    known = f"{counted(len(records.services), 'record')} there for {site.registration.domain}"
     yield SiteFinding("registration", "ok", f"{site.registration.server} knows the key; {known}")
 
 

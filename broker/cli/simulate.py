@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from broker.cli.errors import FAILED, WELL, WRONG_USE, CommandError, make_given
-from broker.cli.output import note, printable
+from broker.cli.output import counted, note, printable
 from simulation.run import Progress
 
 
@@ -74,7 +74,7 @@ def run_soak(first: int, count: int, only: str, out: Path | None, *, as_json: bo
             failure.write(file)
             note(f"sapwood: to see it again: sapwood simulate --replay {file}")
     if not as_json:
-        print(f"{count} seeds from {first} on: {failures} failed")
+        print(f"{counted(count, 'seed')} from {first} on: {failures} failed")
     return FAILED if failures else WELL
 
 

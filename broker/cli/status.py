@@ -6,7 +6,7 @@ Law: what a node does not say is left out, so that a newer program can look at a
 from typing import Any, Final
 
 from broker.cli.http import ask
-from broker.cli.output import patience, print_json, print_table, table
+from broker.cli.output import counted, patience, print_json, print_table, table
 from broker.cli.tls import Tls
 
 Fields = dict[str, Any]
@@ -36,7 +36,8 @@ def summary(found: Fields) -> list[str]:
     store, dead = found.get("store", {}), found.get("dead", {})
     lines.append(
         f"store {size(store.get('used_bytes', 0))} used, {size(store.get('disk_free', 0))} free"
-        f" · {found.get('sessions', 0)} sessions · {dead.get('messages', 0)} dead letters"
+        f" · {counted(found.get('sessions', 0), 'session')}"
+        f" · {counted(dead.get('messages', 0), 'dead letter')}"
     )
     if found.get("below", {}).get("nodes"):
         lines.append(below_line(found["below"]))
@@ -76,10 +77,11 @@ def _site_broker(broker: Fields) -> list[str]:
     if "taken" not in broker:
         return []
     error = f" · {broker['error']}" if broker.get("error") and broker.get("state") != "running" else ""
+    read = len(broker.get("consumers", [])) + broker.get("consumers_more", 0)
     line = (
         f"site broker {broker.get('uri')}: {broker.get('state')} · {broker.get('broker')} ·"
-        f" {len(broker.get('consumers', [])) + broker.get('consumers_more', 0)} destinations read ·"
-        f" {broker.get('waiting', 0)} messages wait for it{error}"
+        f" {counted(read, 'destination')} read ·"
+        f" {counted(broker.get('waiting', 0), 'message')} waiting for it{error}"
     )
     return [line, f"consumers there: {broker['discovery']}"] if broker.get("discovery") else [line]
 

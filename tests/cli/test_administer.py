@@ -1,6 +1,7 @@
 """Commands that look at a real node and administrate it: what they print, for people and as JSON."""
 
 import asyncio
+import io
 import json
 import subprocess
 import sys
@@ -10,10 +11,11 @@ from typing import Any
 
 import pytest
 import trustme
+import typer
 
 from broker.cli import app as program
 from broker.cli.errors import CommandError
-from sapwood import RequestFailed, connect
+from sapwood import ConnectFailed, RequestFailed, connect
 from sapwood.client import Client
 
 Sapwood = Callable[..., Any]
@@ -168,10 +170,10 @@ def test_dead_letters_are_listed_returned_and_thrown_away(running: Any, sapwood:
     with pytest.raises(CommandError, match="which dead letters"):
         sapwood("dead", "delete", "--yes")
     running.do(lambda client: client.create("stock"))
-    assert "1 messages are routed again" in sapwood("dead", "return", letters[0]["id"])
+    assert "1 message routed again" in sapwood("dead", "return", letters[0]["id"])
     assert sapwood("dead", "return", "--reason", "EXPIRED", "--json") == {"returned": 0, "kept": 0}
     assert sapwood("dead", "delete", letters[1]["id"], "--json") == {"messages": 1}
-    assert "1 dead letters" in sapwood("dead", "delete", "--all", "--yes")
+    assert "1 dead letter thrown away" in sapwood("dead", "delete", "--all", "--yes")
     assert sapwood("queues", "stock", "--json")["queue"]["messages"] == 1
 
 
@@ -302,3 +304,28 @@ def test_commands_may_show_their_certificate_to_a_node_that_asks_children_for_on
 def test_a_root_leaves_nobody(sapwood: Sapwood) -> None:
     with pytest.raises(CommandError, match="a root has nobody to leave"):
         sapwood("node", "leave")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("queue", "delete-message", "sales", "some-id"),
+        ("queue", "purge", "sales"),
+        ("queue", "delete", "sales"),
+        ("dead", "delete", "--all"),
+        ("session", "close", "till"),
+        ("subscription", "end", "daily", "--session", "till"),
+    ],
+)
+def test_what_destroys_asks_first_on_a_terminal(command: tuple[str, ...], monkeypatch: Any) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    address = ("--url", "http://127.0.0.1:1")
+    for said, asks in ((), True), (("--yes",), False):
+        terminal = Terminal("n\n")
+        monkeypatch.setattr(sys, "stdin", terminal)
+        with pytest.raises((typer.Abort, CommandError, ConnectFailed)):
+            program.app([*command, *address, *said], standalone_mode=False)
+        assert bool(terminal.tell()) == asks

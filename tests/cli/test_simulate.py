@@ -115,7 +115,7 @@ def test_a_soak_that_fails_tells_seed_and_history_and_how_to_see_it_again(
     assert exit_code == 1
     assert "weather, seed 4: " in text
     assert "  1 " in text
-    assert "1 seeds from 4 on: 1 failed" in text
+    assert "1 seed from 4 on: 1 failed" in text
     file = tmp_path / "weather-4.json"
     assert f"sapwood simulate --replay {file}" in said
     assert simulate("--replay", str(file))[0] == 1

@@ -8,6 +8,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from broker.cli.output import counted
 from broker.cli.status import below_line, duration, readiness, size
 from broker.cli.top.look import Fields, LinkLine, Look, QueueLine, printable
 from broker.cli.views.below import state
@@ -64,7 +65,7 @@ def _head(look: Look, width: int) -> list[Text]:
         ),
         _cut(f"{chain}", width, "cyan"),
         _cut(
-            f"{state} · up {up} · {found.get('sessions', 0)} sessions",
+            f"{state} · up {up} · {counted(found.get('sessions', 0), 'session')}",
             width,
             "" if well else "bold red",
         ),
@@ -92,7 +93,9 @@ def _wrong(look: Look, width: int, dead: Fields) -> list[Text]:
             if isinstance(reasons, dict)
             else ""
         )
-        lines.append(_cut(f"{dead['messages']} dead letters; latest: {printable(latest)}", width, "red"))
+        lines.append(
+            _cut(f"{counted(dead['messages'], 'dead letter')}; latest: {printable(latest)}", width, "red")
+        )
     if look.problem:
         lines.append(_cut(look.problem, width, "bold red"))
     return lines

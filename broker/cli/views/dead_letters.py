@@ -1,7 +1,7 @@
 """Dead letters."""
 
 from broker.cli.node_api import Fields
-from broker.cli.output import print_table, say_more, table
+from broker.cli.output import counted, print_table, say_more, table
 from broker.cli.queues import payload
 from broker.cli.status import duration, size
 
@@ -21,12 +21,12 @@ def listed(found: Fields) -> None:
         )
     print_table(made)
     say_more(found)
-    print(f"{found['messages']} dead letters in all, {size(found['bytes'])}")
+    print(f"{counted(found['messages'], 'dead letter')} in all, {size(found['bytes'])}")
 
 
 def give_back(found: Fields) -> None:
     """Dead letters that were routed again."""
-    print(f"{found['returned']} messages are routed again")
+    print(f"{counted(found['returned'], 'message')} routed again")
     if found["kept"]:
         print(f"{found['kept']} cannot be and stay: nobody wants them, or they are no messages at all")
 
@@ -40,7 +40,7 @@ def give_back_wrong(given: Fields) -> str:
 
 def delete(found: Fields) -> None:
     """Dead letters that are gone."""
-    print(f"{found['messages']} dead letters are thrown away")
+    print(f"{counted(found['messages'], 'dead letter')} thrown away")
 
 
 delete_wrong = give_back_wrong
