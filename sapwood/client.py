@@ -14,7 +14,7 @@ import contextlib
 import ssl
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any, Final, Self, Unpack
 
 from sapwood.address import session_uri
@@ -65,7 +65,6 @@ from sapwood.waits import within
 DEFAULT_ADDRESS: Final = "http://127.0.0.1:7600"
 _YIELD_BYTES: Final = 512 * 1024
 _LARGEST_BODY: Final = MAX_PACKET - 64 * 1024
-_read = lru_cache(maxsize=4096)(destination_of)
 
 
 def connect(
@@ -400,7 +399,7 @@ class Client:
         whole(1, credit=credit)
         text("durable", durable)
         flag("auto_ack", auto_ack)
-        where = _read(destination) if isinstance(destination, str) else destination_of(destination)
+        where = destination_of(destination)
         return self._session.subscribe(where, credit, durable, auto_ack)
 
     async def end_subscription(self, durable: str, *, timeout: float | None = None) -> None:
@@ -414,7 +413,7 @@ class Client:
 
 def _route(destination: Destination | str, options: dict[str, Any]) -> tuple[FrameRoute, Properties | None]:
     """The route of a message, and its properties; what is sent within a task belongs to it."""
-    where = _read(destination) if isinstance(destination, str) else destination_of(destination)
+    where = destination_of(destination)
     task = current_task.get()
     if task:
         options.setdefault("task_id", task)

@@ -9,6 +9,7 @@ import ssl
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from difflib import get_close_matches
+from functools import lru_cache
 from typing import Any, Final, NamedTuple, TypedDict, Unpack
 
 import msgspec
@@ -121,10 +122,16 @@ def payload_of(given: object) -> bytes:
     raise _wrong("payload", given, "bytes, or a text (json.dumps makes one)")
 
 
+@lru_cache(maxsize=4096)
+def _named(given: str) -> Destination:
+    """The same few come with each message."""
+    return parse(text("destination", given))
+
+
 def destination_of(given: object) -> Destination:
     """Where a message goes, or is read. Raises `TypeError` or `ValueError`."""
     if isinstance(given, str):
-        return parse(text("destination", given))
+        return _named(given)
     if not isinstance(given, Destination):
         raise _wrong("destination", given, "'queue:NAME', 'queue:NAME@NODE' or 'topic:PATTERN'")
     if given.kind not in tuple(Kind):

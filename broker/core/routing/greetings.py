@@ -110,8 +110,8 @@ class Greetings:
             self._part(reader)
         else:
             self._go_on(reader)
-        if self._under_way.get(reader, {}).get(pattern) is greeting:
-            self._note(reader, pattern, greeting)  # its turn may come after a start
+        if not greeting.after and pattern in self._under_way.get(reader, {}):
+            self._note(reader, pattern, greeting)  # its turn has not come, and may come after a start
 
     def pause(self, is_paused: bool) -> None:
         """Nobody is given anything while it is not known what is still true."""
