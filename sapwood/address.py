@@ -1,5 +1,6 @@
 """The address of a node, as an application writes it, and the session's WebSocket behind it."""
 
+from collections.abc import Sequence
 from typing import Final
 from urllib.parse import urlsplit, urlunsplit
 
@@ -8,6 +9,17 @@ from sapwood.errors import ConnectFailed
 DEFAULT_PORT: Final = 7600
 SESSION_PATH: Final = "/session"
 _SCHEMES: Final = {"http": "ws", "https": "wss", "ws": "ws", "wss": "wss"}
+
+
+def session_uris(address: str | Sequence[str]) -> list[str]:
+    """Those of one address or of several, as `session_uri`. Raises `TypeError` for anything else."""
+    given = [address] if isinstance(address, str) else address
+    if not isinstance(given, Sequence) or not all(isinstance(each, str) for each in given):
+        raise TypeError(
+            f"an address of a node: expected text as http://HOST:{DEFAULT_PORT}, or a list of such,"
+            f" got {address!r}"
+        )
+    return [session_uri(each) for each in given]
 
 
 def session_uri(address: str) -> str:

@@ -17,7 +17,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, Final, Self, Unpack
 
-from sapwood.address import session_uri
+from sapwood.address import session_uris
 from sapwood.connection_watch import ConnectionWatch
 from sapwood.errors import (
     ConnectFailed,
@@ -155,9 +155,8 @@ class Client:
         self._outbox = Outbox(window_messages, window_bytes)
         self._rested = 0
         self._place = NodePlace("", account, (password if account else secret) or "", ca, certificate, key)
-        addresses = [address] if isinstance(address, str) else list(address)
         self._session = Session(
-            [session_uri(each) for each in addresses],
+            session_uris(address),
             Login(VERSION, self.name, self._place.secret, self.producer, account),
             self._outbox,
             timeout=timeout,

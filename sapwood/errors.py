@@ -104,7 +104,7 @@ class Unconfirmed(ClientError):
     """A wait ended before `count` messages were confirmed; a producer with a name may look at `committed`."""
 
     def __init__(self, count: int) -> None:
-        super().__init__(f"the node has not confirmed {count} messages in time")
+        super().__init__(f"the node has not confirmed {count} message{'s' * (count != 1)} in time")
         self.count = count
 
 

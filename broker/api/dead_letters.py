@@ -200,8 +200,7 @@ async def give_back(node: RunningNode, body: Selection) -> Returned:
             "Throw dead letters away.",
             texts=_WHICH,
             places=_PLACES,
-            sure="Throw all such dead letters of {url} away?",
-            unless="ids",
+            sure="Throw these dead letters of {url} away?",
         ),
     ),
 )

@@ -47,6 +47,7 @@ class Located(Answer):
         PlainCommand(
             "node leave",
             "Take a running node out of its tree for good. It hands over what it has, and stops.",
+            sure="Take the node at {url} out of its tree for good?",
         ),
     ),
 )
@@ -136,6 +137,7 @@ async def locate(node: RunningNode) -> Located:
             "Say goodbye on behalf of a child that is gone for good. Asked of its parent.",
             texts={"node": "The child that does not come back."},
             places={"node": "NAME"},
+            sure="Forget {node} at {url} for good?",
         ),
     ),
 )

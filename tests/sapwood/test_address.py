@@ -1,8 +1,10 @@
 """Addresses of nodes, as applications write them."""
 
+from typing import Any
+
 import pytest
 
-from sapwood.address import session_uri
+from sapwood.address import session_uri, session_uris
 from sapwood.errors import ConnectFailed
 
 
@@ -25,3 +27,9 @@ def test_addresses(written: str, uri: str) -> None:
 def test_what_is_none_is_refused_with_what_is(written: str) -> None:
     with pytest.raises(ConnectFailed, match="expected http://HOST:7600"):
         session_uri(written)
+
+
+@pytest.mark.parametrize("given", [5, None, b"hq:7600", ["hq", 5], {"hq"}])
+def test_what_is_no_text_at_all_is_refused_where_it_is_said(given: Any) -> None:
+    with pytest.raises(TypeError, match=r"an address of a node: expected text as http://HOST:7600"):
+        session_uris(given)

@@ -254,7 +254,7 @@ async def test_a_session_that_is_refused_later_ends_everything(played: Any) -> N
     for waiting in (sending, subscription.__anext__(), client.create("q")):
         with pytest.raises(SessionRefused, match="no longer welcome"):
             await waiting
-    with pytest.raises(Unconfirmed, match="1 messages"):
+    with pytest.raises(Unconfirmed, match="1 message in time"):
         await client.close()
 
 
