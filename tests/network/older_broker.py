@@ -1,4 +1,4 @@
-"""A gate before a broker that answers a CONNECT of MQTT 5 as older brokers do."""
+"""A gate before a broker: it answers a CONNECT of MQTT 5 as older brokers do, and may lose each goodbye."""
 
 import asyncio
 
@@ -6,15 +6,20 @@ OLD_ANSWER = bytes.fromhex("20020001")
 """CONNACK of MQTT 3.1.1: unacceptable protocol version."""
 NEW_ANSWER = bytes.fromhex("2003008400")
 """CONNACK of MQTT 5: unsupported protocol version."""
+GOODBYE = 0xE0
+"""The first byte of a DISCONNECT."""
 LEVEL = 8
 """Where the protocol's level stands in a CONNECT of less than 128 bytes: after type, length and `MQTT`."""
 
 
 class Gate:
-    """Lets everything through to a port but MQTT 5, if there is an answer to that. `refused`: how often."""
+    """Lets everything through to a port but MQTT 5, if there is an answer to that. `refused`: how often.
 
-    def __init__(self, target: int, answer: bytes) -> None:
-        self._target, self._answer = target, answer
+    `rude`: a goodbye does not arrive, as it happens behind a reset.
+    """
+
+    def __init__(self, target: int, answer: bytes, *, rude: bool = False) -> None:
+        self._target, self._answer, self._rude = target, answer, rude
         self.refused = 0
 
     async def open(self) -> asyncio.Server:
@@ -31,7 +36,7 @@ class Gate:
             there, onward = await asyncio.open_connection("127.0.0.1", self._target)
             onward.write(first)
             async with asyncio.TaskGroup() as pumping:
-                pumping.create_task(_pump(reader, onward))
+                pumping.create_task(_pump(reader, onward, rude=self._rude))
                 pumping.create_task(_pump(there, writer))
         except (OSError, asyncio.IncompleteReadError):
             return
@@ -39,9 +44,11 @@ class Gate:
             writer.close()
 
 
-async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, rude: bool = False) -> None:
     try:
         while data := await reader.read(65536):
+            if rude and data[0] == GOODBYE:
+                return
             writer.write(data)
             await writer.drain()
     finally:

@@ -47,7 +47,7 @@ async def test_mosquitto_gives_all_and_keeps_no_session(
     network: Network, broker: Start, version: str
 ) -> None:
     hq, york = broker("hq"), broker("york")
-    gate = Gate(york.port, NEW_ANSWER if version == "3.1.1" else b"")
+    gate = Gate(york.port, NEW_ANSWER if version == "3.1.1" else b"", rude=True)
     async with await gate.open() as listening:
         port = listening.sockets[0].getsockname()[1]
         network.add("hq", site_broker={"uri": hq.uri})

@@ -243,21 +243,21 @@ class MosquittoBridge:
         if session is not None:
             session.taking.end()
             session.publishing.end()
-            await session.client.close(forget=self._leaving)
+            await session.client.close()
         for client in clients:
-            await client.close(forget=self._leaving)
-        if self._leaving and session is not None and not session.client.v5:
-            await self._end_sessions()
+            await client.close()
+        if self._leaving and session is not None:
+            await self._end_sessions(session.client.version)
         self._save()
 
-    async def _end_sessions(self) -> None:
-        """MQTT 3.1.1 ends them by connecting anew."""
-        for name in (self._client_id(), self._client_id("ear-")):
-            client = self._client(
-                name, MQTTProtocolVersion.MQTTv311, 0, lambda received: None, lambda error: None
-            )
-            with contextlib.suppress(SiteBrokerError):
+    async def _end_sessions(self, version: MQTTProtocolVersion) -> None:
+        """By connecting anew: a goodbye can be lost behind what the broker still sends, this is answered."""
+        for name, command in zip(self._sessions(), self.farewell(), strict=True):
+            client = self._client(name, version, 0, lambda received: None, lambda error: None)
+            try:
                 await client.open()
+            except SiteBrokerError as error:
+                _log.warning("! the site's broker keeps %s for us: %s; say there: %s", name, error, command)
             await client.close()
 
     # --- what the desk says
@@ -297,7 +297,11 @@ class MosquittoBridge:
         where = address(self._setup.settings.uri)
         user = f" -u {self._setup.settings.user} -P PASSWORD" if self._setup.settings.user else ""
         start = f"mosquitto_sub -h {where.host} -p {where.port}{user}"
-        return [f"{start} -i {self._client_id(part)} -E -t x" for part in ("", "ear-")]
+        return [f"{start} -i {name} -E -t x" for name in self._sessions()]
+
+    def _sessions(self) -> tuple[str, str]:
+        """The client ids for which the broker keeps something while this node is away."""
+        return self._client_id(), self._client_id("ear-")
 
     # --- memory
 

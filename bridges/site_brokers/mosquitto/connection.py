@@ -151,6 +151,7 @@ class MqttConnection:
     ) -> None:
         self._access = access
         self.id = client_id
+        self.version = version
         self.v5 = version == MQTTProtocolVersion.MQTTv5
         self._session = session
         self._at_most = at_most
@@ -395,16 +396,12 @@ class MqttConnection:
             if waiting.done() and not waiting.cancelled():
                 waiting.exception()
 
-    async def close(self, *, forget: bool = False) -> None:
-        """Say goodbye. `forget`: the broker is to keep nothing (MQTT 5)."""
+    async def close(self) -> None:
+        """Say goodbye."""
         if self._over:
             return
         self._over = True
-        properties = None
-        if forget and self.v5:
-            properties = Properties(PacketTypes.DISCONNECT)  # type: ignore[no-untyped-call]
-            properties.SessionExpiryInterval = 0
-        self._paho.disconnect(properties=properties)
+        self._paho.disconnect()
         with contextlib.suppress(OSError):
             self._paho.loop_write()
         self._drop()
