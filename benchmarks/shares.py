@@ -3,30 +3,36 @@
 `python -m benchmarks.shares FILE` is `sapwood node run FILE`; for each line on standard input it answers with
 a line of JSON: CPU seconds so far, by part, and commits with their wall time.
 
-A part is charged for what runs in its functions and in no other part's that they call. What is in no part is
-the rest: the event loop, system calls of sockets, and for WebSockets the coroutines between the parts.
+The parts: `http` reads requests and writes answers, `line` reads, decodes and writes the frames of links,
+`core` decides, `sqlite` writes and commits. A part is charged for what runs in its functions and in no other
+part's that they call. What is in no part is the rest: the event loop, system calls of sockets, and for
+WebSockets the coroutines between the parts.
 Keeping accounts costs about a microsecond a call, which is charged to nobody's favour: it is in the figures.
 """
 
 import functools
+import inspect
 import json
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
+from bridges.carriers.websocket_line import WebSocketLine
 from broker.core.clients.switch import Switch
 from broker.core.node import NodeCore
 from broker.core_driver import CoreDriver
 from broker.http.front import Front
 from broker.http.session_endpoint import StreamingSession
 from broker.http.verbs import Verbs, _BlockedTransfer
+from broker.link_driver import LinkDriver
 from broker.process import run_node
 from broker.store.commit import GroupCommit
 from broker.store.store import Store
 from config.load import load
+from treeconnector.link import Link
 
 REST: Final = "rest"
 PARTS: Final[dict[str, list[tuple[Any, str]]]] = {
@@ -39,9 +45,14 @@ PARTS: Final[dict[str, list[tuple[Any, str]]]] = {
         (StreamingSession, "_send"),
         (StreamingSession, "_flush"),
     ],
+    "line": [
+        (WebSocketLine, "buffer_updated"),
+        (Link, "receive"),
+        (LinkDriver, "_pull"),
+    ],
     "core": [
         *((Switch, name) for name in ("send", "acknowledge", "transfer", "wait", "cancel", "receive")),
-        *((NodeCore, name) for name in ("advance", "take", "is_urgent", "committed", "handle_timer")),
+        *((NodeCore, name) for name in ("advance", "hear", "take", "is_urgent", "committed", "handle_timer")),
         (CoreDriver, "_turn"),
         (CoreDriver, "_committed"),
         (CoreDriver, "_tick"),
@@ -64,6 +75,8 @@ class Accounts:
 
     def wrap(self, part: str, call: Callable[..., Any]) -> Callable[..., Any]:
         seconds, stack, clock = self.seconds, self._stack, time.thread_time
+        if inspect.isgeneratorfunction(call):
+            return self._wrap_steps(part, call)
 
         @functools.wraps(call)
         def charged(*arguments: Any, **named: Any) -> Any:
@@ -85,6 +98,17 @@ class Accounts:
                 self._since = now
 
         return charged
+
+    def _wrap_steps(self, part: str, call: Callable[..., Any]) -> Callable[..., Any]:
+        """Each step of a generator is charged, not what others do between two of them."""
+
+        @functools.wraps(call)
+        def stepping(*arguments: Any, **named: Any) -> Iterator[Any]:
+            step, end = self.wrap(part, functools.partial(next, call(*arguments, **named))), object()
+            while (found := step(end)) is not end:
+                yield found
+
+        return stepping
 
     def timed(self, commit: Callable[..., Any]) -> Callable[..., Any]:
         def timed(*arguments: Any) -> Any:

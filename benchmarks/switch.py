@@ -36,6 +36,7 @@ from benchmarks.switch_worker import SwitchTask
 
 Row = dict[str, Any]
 PARTS: Final = ("http", "core", "sqlite")
+"""Of `shares.PARTS`: a node without links has no more."""
 
 
 def start_node(processes: Processes, directory: Path, *, accounts: bool) -> tuple[Process, int]:

@@ -73,19 +73,24 @@ def _worker(chain: Chain, processes: Processes, what: str, at: str, task: Task) 
     return processes.python(what, chain.module, what, msgspec.json.encode(given).decode())
 
 
-def measure(system: str, direction: str, task: Task, options: argparse.Namespace) -> Row:
-    """One measurement in a folder of its own, which is removed afterwards."""
-    directory = Path(tempfile.mkdtemp(prefix="sapwood-benchmark-", dir=options.directory))
+def measure(
+    system: str, direction: str, task: Task, within: Path | None, profile: str = "", profiles: Path = Path()
+) -> Row:
+    """One measurement in a folder of its own in `within`, which is removed afterwards.
+
+    `profile`: the node whose profile is kept in the folder `profiles`; '' = none.
+    """
+    directory = Path(tempfile.mkdtemp(prefix="sapwood-benchmark-", dir=within))
     try:
         with Processes(directory) as processes:
-            chain = _chain(system, processes, directory, options)
+            chain = _chain(system, processes, directory, profile)
             try:
                 row = run_once(chain, processes, direction, task)
             finally:
                 if isinstance(chain, BrokeredChain):
                     chain.stop()
-        if isinstance(chain, SapwoodChain) and options.profile:
-            target = options.profile_directory / f"{direction}-{task.destinations}-{options.profile}.txt"
+        if isinstance(chain, SapwoodChain) and profile:
+            target = profiles / f"{direction}-{task.destinations}-{profile}.txt"
             shutil.copy(chain.profile_file, target)
             row["profile"] = str(target)
     finally:
@@ -98,11 +103,11 @@ def _head(system: str, direction: str, task: Task) -> Row:
     return head | {"burst": task.burst, "payload": task.kind, "paced": task.rate}
 
 
-def _chain(system: str, processes: Processes, directory: Path, options: argparse.Namespace) -> Chain:
+def _chain(system: str, processes: Processes, directory: Path, profile: str) -> Chain:
     if system in OVER_BROKERS:
         return BrokeredChain(processes, directory, OVER_BROKERS[system])
     if system == "sapwood":
-        return SapwoodChain(processes, directory, options.profile)
+        return SapwoodChain(processes, directory, profile)
     return JetStreamChain(processes, directory, always=system == "jetstream-sync")
 
 
@@ -193,7 +198,8 @@ def main(arguments: list[str] | None = None, say: Callable[[str], None] = print)
     rows: list[Row] = []
     for system, direction, task in plan(options):
         try:
-            row = measure(system, direction, task, options)
+            profile, profiles = options.profile, options.profile_directory
+            row = measure(system, direction, task, options.directory, profile, profiles)
         except BenchmarkFailed as error:
             row = _head(system, direction, task) | {"error": str(error)}
         rows.append(row)

@@ -27,6 +27,7 @@ TABLE: Final[dict[str, tuple[str, ...]]] = {
         "treeconnector/test_advisories_oracle.py",
     ),
     "brokers": (
+        "benchmarks/test_all.py",
         "benchmarks/test_footprint.py",
         "benchmarks/test_requests.py",
         "bridges",

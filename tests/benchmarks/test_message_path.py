@@ -3,11 +3,10 @@
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-from benchmarks import message_path
+from benchmarks import message_path, pages
 from benchmarks.message_path import ARRIVAL, Phase
 
 CURE = "run: python -m benchmarks.message_path --write"
@@ -43,7 +42,8 @@ def test_a_message_takes_few_steps_at_a_node_on_the_way(phases: list[Phase]) -> 
 
 
 def test_the_table_in_the_documents_is_true(phases: list[Phase]) -> None:
-    said, found = figures(message_path.written()), figures(message_path.table(phases))
+    written = pages.put_in(message_path.DOCUMENT, message_path.NAME)
+    said, found = figures(written), figures(message_path.table(phases))
     assert said.keys() == found.keys(), CURE
     for where, (modules, calls) in found.items():
         assert abs(modules - said[where][0]) <= NEAR_MODULES, f"{where}: {modules} modules now; {CURE}"
@@ -51,15 +51,8 @@ def test_the_table_in_the_documents_is_true(phases: list[Phase]) -> None:
         assert abs(calls - said[where][1]) <= near, f"{where}: {calls} calls now; {CURE}"
 
 
-def test_the_command_prints_the_table_and_each_call_and_writes_it(
-    tmp_path: Path, phases: list[Phase]
-) -> None:
+def test_the_command_prints_the_table_and_each_call(phases: list[Phase]) -> None:
     command = [sys.executable, "-m", "benchmarks.message_path", "--calls"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=message_path.ROOT, check=True)
     assert message_path.table(phases) in done.stdout
     assert "    broker.core.node  NodeCore.hear" in done.stdout
-    document = tmp_path / "architecture.md"
-    document.write_text(f"before\n{message_path.BEGIN}\nold\n{message_path.END}\nafter\n")
-    message_path.write(document, "| new |")
-    assert document.read_text() == f"before\n{message_path.BEGIN}\n| new |\n{message_path.END}\nafter\n"
-    assert message_path.written(document) == "| new |"
