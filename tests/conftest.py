@@ -25,7 +25,7 @@ from xdist.scheduler import LoadFileScheduling
 
 from broker.cli.demo import plan
 
-sys.path[:0] = [str(Path(__file__).parent / each) for each in (".", "brokers", "ocaml")]
+sys.path[:0] = [str(Path(__file__).parent / each) for each in (".", "brokers", "javascript", "ocaml")]
 
 from environments import REST, TABLE, TESTS, environment_of  # noqa: E402 - found by the line above
 

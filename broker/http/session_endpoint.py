@@ -217,6 +217,7 @@ class StreamingSession:
             self._connection.rights = await self._node.entrance.admitted(caller)
         except SwitchError as error:
             raise _Refused(error.code, str(error)) from None
+        self._connection.plain = first.plain
         self._logged_in = True
 
     def _end(self, why: str) -> None:

@@ -34,7 +34,8 @@ class Login(SessionFrame, frozen=True, tag=1):
     """`session`: the client's identity; several connections may share it. `secret`: where one is configured.
 
     `producer`: names a numbered stream of sends that outlives the connection; '' = none. `account`: whose
-    password `secret` is then; '' = it is the node's session secret.
+    password `secret` is then; '' = it is the node's session secret. `plain`: no body of a Deliver is to be
+    compressed; a node whose Welcome does not say so may do it all the same.
     """
 
     version: int
@@ -42,6 +43,7 @@ class Login(SessionFrame, frozen=True, tag=1):
     secret: str = ""
     producer: str = ""
     account: str = ""
+    plain: bool = False
 
 
 class Create(SessionFrame, frozen=True, tag=2):
@@ -150,7 +152,8 @@ class Welcome(SessionFrame, frozen=True, tag=21):
 
     `rejected`: of the numbers up to `last`, those that were not taken, as far as the producer may not have
     heard so. `refuses`: the node knows `RefuseDelivery`; `returns`: its `again` too; `deletes`: `Delete`.
-    `store`: the node's store, in whose numbers transfer ids and confirmations are.
+    `store`: the node's store, in whose numbers transfer ids and confirmations are. `plain`: it heeds that of
+    the Login.
     """
 
     node: str
@@ -162,6 +165,7 @@ class Welcome(SessionFrame, frozen=True, tag=21):
     returns: bool = False
     store: bytes = b""
     deletes: bool = False
+    plain: bool = False
 
 
 class Done(SessionFrame, frozen=True, tag=22):

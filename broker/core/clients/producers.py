@@ -86,7 +86,16 @@ class Producers:
             name = session.token.removeprefix(session.rights.space)
             connection.send(
                 Welcome(
-                    self._node, name, stream.committed, MAX_PACKET, rejected, True, True, self._store, True
+                    self._node,
+                    name,
+                    stream.committed,
+                    MAX_PACKET,
+                    rejected,
+                    refuses=True,
+                    returns=True,
+                    store=self._store,
+                    deletes=True,
+                    plain=True,
                 )
             )
 

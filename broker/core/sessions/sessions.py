@@ -166,7 +166,8 @@ class Connection:
     request. `messages_in`: that it sent, `messages_out`: that it was given; bytes likewise.
     `answered`: what the latest transfer told of below its `ack_to`; told again if it was not read.
     `rights`: None until whoever is at its other end has proved who it is. `end`: ends it, and says why.
-    `window`: of the consumers that it gets from now on; None = each has its credit alone.
+    `window`: of the consumers that it gets from now on; None = each has its credit alone. `plain`: a stream
+    that takes no compressed body.
     """
 
     send: Callable[[NodeFrame], None]
@@ -181,6 +182,7 @@ class Connection:
     session: "Session | None" = None
     stream: ProducerStream | None = None
     window: "Window | None" = None
+    plain: bool = False
     heard: float = 0.0
     answered: "dict[int, ConsumerDelivery]" = field(default_factory=dict)
 
@@ -355,12 +357,12 @@ class PushConsumer:
     def unpacks(self, entry: QueueEntry, count: int) -> bool:
         """Is a bundle unpacked here for so many of its messages to be given? Else it is handed on whole."""
         line = self.connection
-        return line is None or line.kind != "stream" or count != entry.stored.header.count
+        return line is None or line.kind != "stream" or line.plain or count != entry.stored.header.count
 
     def give(self, given: ConsumerDelivery, body: bytes) -> None:
         """Hand a slice over. `body`: the whole bundle's, as stored. Raises `FrameError` if it is none."""
         assert self.connection is not None
-        self.connection.send(deliver_frame(given, self.number, body))
+        self.connection.send(deliver_frame(given, self.number, body, plain=self.connection.plain))
         self.connection.messages_out += given.messages
         self.took(given.messages)
         self.session.unacked.put(given)
@@ -402,7 +404,7 @@ class PullConsumer(PushConsumer):
         self.session.mail.put(given)
 
 
-def deliver_frame(given: ConsumerDelivery, subscription: int, body: bytes) -> Deliver:
+def deliver_frame(given: ConsumerDelivery, subscription: int, body: bytes, *, plain: bool = False) -> Deliver:
     """The frame for a slice: the blob itself where it is the whole bundle, else the slice encoded anew."""
     header, entry, whole = given.entry.stored.header, given.entry, body
     flags, size = header.flags, header.size
@@ -410,6 +412,8 @@ def deliver_frame(given: ConsumerDelivery, subscription: int, body: bytes) -> De
         messages = slice_of(given, body)
         body = b"".join(map(bundles.encode_message, messages))
         flags, size = flags & ~bundles.Flag.COMPRESSED, len(body)
+    elif plain and flags & bundles.Flag.COMPRESSED:
+        body, flags = bundles.plain_body(header, body), flags & ~bundles.Flag.COMPRESSED
     return Deliver(
         subscription,
         header.destination,

@@ -94,9 +94,8 @@ def test_it_is_forgotten_when_the_producer_goes_on_behind_it(
     producer.arrived = said.append  # type: ignore[method-assign, assignment]
     producer.connect()
     store = said[0].store  # type: ignore[attr-defined]
-    assert said == [
-        Welcome("hq", "till", 7, 16 * 1024 * 1024, refuses=True, returns=True, store=store, deletes=True)
-    ]
+    knows = dict.fromkeys(("refuses", "returns", "deletes", "plain"), True)
+    assert said == [Welcome("hq", "till", 7, 16 * 1024 * 1024, store=store, **knows)]
     assert len(store) == 8
 
 

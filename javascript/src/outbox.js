@@ -1,0 +1,208 @@
+/**
+ * What was sent and is not confirmed: numbers, frames, window, rejections. No I/O.
+ *
+ * Law: a number is given once, when a frame is sealed, and the frame's bytes are kept until the node's confirmation covers
+ * them: after a lost connection the same bytes go out under the same numbers. What is not sealed can be taken back. A
+ * rejection is told when it is final, that is confirmed: what is sent again may be taken then.
+ */
+
+import { SendRejected } from "./errors.js";
+import * as frames from "./frames.js";
+
+const MOST_MESSAGES = 256;
+const MOST_BYTES = 256 * 1024;
+
+/** A caller that waits for some messages: `promise`. `asks`: the node is to say where a topic's messages go. */
+export class Call {
+  #open = 0;
+  #isWhole = false;
+  #resolve;
+
+  constructor() {
+    this.isSent = false;
+    this.matched = null;
+    this.rejections = [];
+    this.promise = new Promise((resolve, reject) => {
+      this.#resolve = resolve;
+      this.fail = reject;
+    });
+    this.promise.catch(() => {}); // it may fail before anybody waits
+  }
+
+  add() {
+    this.#open++;
+  }
+
+  takeBack() {
+    this.#open--;
+  }
+
+  confirm() {
+    this.#open--;
+    this.#settle();
+  }
+
+  /** No further messages follow. */
+  end() {
+    this.#isWhole = true;
+    this.#settle();
+  }
+
+  #settle() {
+    if (this.#open || !this.#isWhole) return;
+    if (this.rejections.length) this.fail(new SendRejected(this.rejections));
+    else this.#resolve();
+  }
+}
+
+/** Feed it with `add`, take `framesToSend`, tell it `confirm` and `reject`. */
+export class Outbox {
+  #next = 1;
+  #open = new Map();
+  #full = [];
+  #unsent = [];
+  #sent = [];
+  #pending = [];
+  #most;
+  #mostBytes;
+
+  constructor(windowMessages, windowBytes) {
+    this.#most = windowMessages;
+    this.#mostBytes = windowBytes;
+    this.messages = 0;
+    this.bytes = 0;
+    this.settledThrough = 0;
+  }
+
+  get hasRoom() {
+    return this.messages < this.#most && this.bytes < this.#mostBytes;
+  }
+
+  // --- sending
+
+  add({ route, message }, call) {
+    let batch = this.#open.get(route.key);
+    if (batch && batch.bytes + message.length > MOST_BYTES) batch = this.#end(route.key);
+    if (!batch) {
+      batch = { route, messages: [], calls: [], bytes: 0 };
+      this.#open.set(route.key, batch);
+    }
+    call.add();
+    batch.messages.push(message);
+    batch.calls.push(call);
+    batch.bytes += message.length;
+    this.#grow(1, message.length);
+    if (batch.messages.length === MOST_MESSAGES) this.#end(route.key);
+  }
+
+  #end(key) {
+    this.#full.push(this.#open.get(key));
+    this.#open.delete(key);
+  }
+
+  #grow(count, bytes) {
+    this.messages += count;
+    this.bytes += bytes;
+  }
+
+  /** It is given up: what of it is not sealed is not sent. Was that all? */
+  withdraw(call) {
+    const batches = [...this.#full, ...this.#open.values()];
+    for (const batch of batches.filter(({ calls }) => calls.includes(call))) {
+      const kept = batch.calls.flatMap((each, index) => (each === call ? [] : [index]));
+      this.#grow(kept.length - batch.calls.length, -batch.bytes);
+      batch.calls.filter((each) => each === call).forEach(() => call.takeBack());
+      batch.messages = kept.map((index) => batch.messages[index]);
+      batch.calls = kept.map((index) => batch.calls[index]);
+      batch.bytes = batch.messages.reduce((sum, each) => sum + each.length, 0);
+      this.#grow(0, batch.bytes);
+    }
+    this.#full = batches.filter(({ messages }) => messages.length);
+    this.#open.clear();
+    return !call.isSent;
+  }
+
+  /** Seals what is open; returns the frames that have not been taken yet. */
+  framesToSend() {
+    const batches = [...this.#full, ...this.#open.values()];
+    this.#full = [];
+    this.#open.clear();
+    batches.forEach((batch) => this.#seal(batch));
+    const unsent = this.#unsent;
+    this.#unsent = [];
+    return unsent;
+  }
+
+  #seal({ route, messages, calls, bytes }) {
+    const first = this.#next;
+    const asks = route.where[0] === "topic";
+    calls.forEach((call) => (call.isSent = true));
+    this.#next += messages.length;
+    const frame = frames.send(first, route, messages.length, frames.joined(messages), asks);
+    this.#sent.push({ first, last: this.#next - 1, bytes, frame, calls });
+    this.#unsent.push(frame);
+  }
+
+  /** The client is over: everybody who still waits is told. */
+  fail(error) {
+    const waiting = [...this.#sent, ...this.#full, ...this.#open.values()];
+    waiting.forEach(({ calls }) => calls.forEach((call) => call.fail(error)));
+  }
+
+  // --- what the node says
+
+  /**
+   * A connection is open; the node has dealt with all up to `last`, and has not taken `rejected`. The rest is to be sent
+   * again. Returns false if the node has more of this producer than was sent here: somebody else uses its name.
+   */
+  begin(last, rejected) {
+    if (this.#next === 1 && !this.#sent.length) {
+      this.#next = last + 1;
+      this.settledThrough = last;
+    }
+    if (last >= this.#next) return false;
+    this.#pending = rejected.filter((each) => each.last > this.settledThrough);
+    this.confirm(last);
+    this.#unsent = this.#sent.map(({ frame }) => frame);
+    return true;
+  }
+
+  /** Everything up to `through` is on disk, or rejected. */
+  confirm(through) {
+    this.settledThrough = Math.max(this.settledThrough, this.#overRejected(through));
+    const open = this.#sent.findIndex(({ last }) => last > this.settledThrough);
+    for (const sent of this.#sent.splice(0, open < 0 ? this.#sent.length : open)) {
+      this.#grow(sent.first - sent.last - 1, -sent.bytes);
+      this.#tell(sent);
+    }
+    this.#pending = this.#pending.filter(({ last }) => last > this.settledThrough);
+  }
+
+  /** Rejected numbers directly after `through` are settled as well. */
+  #overRejected(through) {
+    for (const { first, last } of this.#pending.sort((one, other) => one.first - other.first)) {
+      if (first <= through + 1) through = Math.max(through, last);
+    }
+    return through;
+  }
+
+  #tell({ first, calls }) {
+    calls.forEach((call, index) => {
+      const number = first + index;
+      const rejected = this.#pending.filter((each) => each.first <= number && number <= each.last);
+      call.rejections.push(...rejected.map((each) => ({ ...each, first: number, last: number })));
+      call.confirm();
+    });
+  }
+
+  reject({ first, last, code, text }) {
+    this.#pending.push({ first, last, code, text });
+    if (first <= this.settledThrough + 1) this.confirm(last);
+  }
+
+  /** How far the messages of a frame go. */
+  matched({ first, readers, onward, passedBy, scope }) {
+    const sent = this.#sent.find(({ last }) => last >= first);
+    sent?.calls.forEach((call) => (call.matched = { readers, onward, passedBy, scope }));
+  }
+}

@@ -1,0 +1,111 @@
+import assert from "node:assert/strict";
+import test from "node:test";
+
+import { SendRejected } from "../src/errors.js";
+import { decode } from "../src/msgpack.js";
+import { messageOf } from "../src/options.js";
+import { Call, Outbox } from "../src/outbox.js";
+
+const MANY = 1e6;
+
+function sent(outbox, where, ...payloads) {
+  const call = new Call();
+  payloads.forEach((payload) => outbox.add(messageOf(where, payload, {}), call));
+  call.end();
+  return call;
+}
+
+const numbers = (frames) => frames.map((frame) => decode(frame)).map(([, first, , count]) => [first, count]);
+const isSettled = (call) => Promise.race([call.promise.then(() => true), Promise.resolve().then(() => false)]);
+
+test("messages of one destination share a frame, others have their own", () => {
+  const outbox = new Outbox(MANY, MANY);
+  sent(outbox, "queue:a", "1", "2");
+  sent(outbox, "queue:b", "3");
+  sent(outbox, "queue:a", "4");
+  assert.deepEqual(numbers(outbox.framesToSend()), [[1, 3], [4, 1]]);
+  assert.deepEqual(outbox.framesToSend(), []);
+});
+
+test("a frame has no more than 256 messages", () => {
+  const outbox = new Outbox(MANY, MANY);
+  sent(outbox, "queue:a", ...Array.from({ length: 600 }, String));
+  assert.deepEqual(numbers(outbox.framesToSend()), [[1, 256], [257, 256], [513, 88]]);
+});
+
+test("whoever waits is told when the last of it is confirmed", async () => {
+  const outbox = new Outbox(MANY, MANY);
+  const call = sent(outbox, "queue:a", "1", "2");
+  outbox.framesToSend();
+  outbox.confirm(1);
+  assert.equal(await isSettled(call), false);
+  outbox.confirm(2);
+  assert.equal(await isSettled(call), true);
+  assert.deepEqual([outbox.messages, outbox.bytes], [0, 0]);
+});
+
+test("after a lost connection the same bytes go again, but for what the node has", () => {
+  const outbox = new Outbox(MANY, MANY);
+  sent(outbox, "queue:a", "1");
+  const [first] = outbox.framesToSend();
+  sent(outbox, "queue:a", "2");
+  const [second] = outbox.framesToSend();
+  assert.equal(outbox.begin(0, []), true);
+  assert.deepEqual(outbox.framesToSend(), [first, second]);
+  assert.equal(outbox.begin(1, []), true);
+  assert.deepEqual(outbox.framesToSend(), [second]);
+  assert.equal(outbox.begin(5, []), false);
+});
+
+test("a producer that goes on numbers from where it was", () => {
+  const outbox = new Outbox(MANY, MANY);
+  assert.equal(outbox.begin(41, []), true);
+  sent(outbox, "queue:a", "1");
+  assert.deepEqual(numbers(outbox.framesToSend()), [[42, 1]]);
+});
+
+test("a rejection ends its own message alone, once it is final", async () => {
+  const outbox = new Outbox(MANY, MANY);
+  const [one, two, three] = ["1", "2", "3"].map((each) => sent(outbox, "queue:a", each));
+  outbox.framesToSend();
+  outbox.reject({ first: 2, last: 2, code: "QUEUE_FULL", text: "no room" });
+  assert.equal(await isSettled(one), false);
+  outbox.confirm(3);
+  await one.promise;
+  await three.promise;
+  await assert.rejects(two.promise, (error) => error instanceof SendRejected && error.code === "QUEUE_FULL" && error.count === 1);
+});
+
+test("rejections that were told with the login are known", async () => {
+  const outbox = new Outbox(MANY, MANY);
+  const call = sent(outbox, "queue:a", "1");
+  outbox.framesToSend();
+  outbox.begin(1, [{ first: 1, last: 1, code: "TOO_LARGE", text: "…" }]);
+  await assert.rejects(call.promise, SendRejected);
+});
+
+test("what is not sent can be taken back", () => {
+  const outbox = new Outbox(MANY, MANY);
+  sent(outbox, "queue:a", "kept");
+  const call = sent(outbox, "queue:a", "back", "again");
+  assert.equal(outbox.withdraw(call), true);
+  assert.equal(outbox.messages, 1);
+  assert.deepEqual(numbers(outbox.framesToSend()), [[1, 1]]);
+  const late = sent(outbox, "queue:a", "gone");
+  outbox.framesToSend();
+  assert.equal(outbox.withdraw(late), false);
+  assert.equal(outbox.messages, 2);
+});
+
+test("the window counts what is not confirmed", () => {
+  const outbox = new Outbox(2, MANY);
+  sent(outbox, "queue:a", "1");
+  assert.equal(outbox.hasRoom, true);
+  sent(outbox, "queue:a", "2");
+  assert.equal(outbox.hasRoom, false);
+  outbox.framesToSend();
+  outbox.confirm(1);
+  assert.equal(outbox.hasRoom, false);
+  outbox.confirm(2);
+  assert.equal(outbox.hasRoom, true);
+});
