@@ -14,6 +14,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent)]
 
 import build
 import debian
+import image as images
 from machine import Machine
 
 ROOT = HERE.parents[1]
@@ -57,6 +58,14 @@ def package_before(tmp_path_factory: pytest.TempPathFactory) -> Path:
     subprocess.run(["tar", "-x", "-C", str(source)], input=archive.stdout, check=True)
     wheels = [path for path in build.distributions(source, out) if path.suffix == ".whl"]
     return debian.make(wheels, source / "requirements" / "node.lock", BEFORE.name, out)[0]
+
+
+@pytest.fixture(scope="session")
+def image(tmp_path_factory: pytest.TempPathFactory, package: Path) -> Path:
+    """The folder in which buildah and podman find the image."""
+    folder = tmp_path_factory.mktemp("image")
+    images.build(package, folder)
+    return folder
 
 
 @pytest.fixture

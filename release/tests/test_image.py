@@ -7,49 +7,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from machine import base
-
-HERE = Path(__file__).parents[1]
-BUILDAH = ("buildah", "--storage-driver", "vfs")
-
-
-def buildah(*words: str, folder: Path) -> str:
-    storage = ["--root", str(folder / "storage"), "--runroot", str(folder / "run")]
-    done = subprocess.run([*BUILDAH, *storage, *words], capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout.strip()
+from image import NAME, buildah
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory, package: Path) -> Path:
-    """Where buildah keeps the base, which is Debian as on the machines of the other tests, and the image."""
-    folder = tmp_path_factory.mktemp("image")
-    empty = buildah("from", "scratch", folder=folder)
-    buildah("add", "--quiet", empty, str(base()), "/", folder=folder)
-    buildah("commit", "--quiet", empty, "localhost/debian", folder=folder)
-    context = folder / "context"
-    context.mkdir()
-    for source in (HERE / "image" / "Containerfile", package):
-        name = "sapwood-node.deb" if source == package else source.name
-        (context / name).write_bytes(source.read_bytes())
-    words = ["build", "--pull-never", "--format", "docker", "--isolation", "chroot"]
-    words += ["--build-arg", "BASE=localhost/debian", "--tag", "localhost/sapwood-node"]
-    buildah(*words, str(context), folder=folder)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def configuration(folder: Path) -> dict[str, Any]:
-    said = json.loads(buildah("inspect", "--type", "image", "localhost/sapwood-node", folder=folder))
+def configuration(image: Path) -> dict[str, Any]:
+    said = json.loads(buildah("inspect", "--type", "image", NAME, folder=image))
     found: dict[str, Any] = said["Docker"]["config"]
     return found
 
 
 @pytest.fixture
-def container(folder: Path) -> Iterator[str]:
-    name = buildah("from", "--pull-never", "localhost/sapwood-node", folder=folder)
+def container(image: Path) -> Iterator[str]:
+    name = buildah("from", "--pull-never", NAME, folder=image)
     yield name
-    buildah("rm", name, folder=folder)
+    buildah("rm", name, folder=image)
 
 
 def test_its_user_is_not_root_and_its_health_is_asked(configuration: dict[str, Any]) -> None:
@@ -60,10 +32,10 @@ def test_its_user_is_not_root_and_its_health_is_asked(configuration: dict[str, A
 
 
 def test_a_node_runs_in_it_is_healthy_and_ends_well(
-    folder: Path, container: str, configuration: dict[str, Any]
+    image: Path, container: str, configuration: dict[str, Any]
 ) -> None:
     """In a network namespace of its own, which has its loopback and nothing else."""
-    root = buildah("mount", container, folder=folder)
+    root = buildah("mount", container, folder=image)
     inside = ["chroot", "--userspec", configuration["User"], root]
     health = " ".join(f"'{word}'" for word in map(quoted, configuration["Healthcheck"]["Test"][1:]))
     command = " ".join([*configuration["Entrypoint"], *configuration["Cmd"]])
@@ -84,7 +56,7 @@ def test_a_node_runs_in_it_is_healthy_and_ends_well(
     assert "46 pence" in done.stdout
     owners = {path.stat().st_uid for path in Path(root, "var/lib/sapwood").rglob("*")}
     assert owners == {7600}
-    buildah("umount", container, folder=folder)
+    buildah("umount", container, folder=image)
 
 
 def quoted(word: str) -> str:

@@ -178,7 +178,7 @@ def test_the_image_runs_as_a_number_that_is_not_root_and_is_asked_for_its_health
 
 def test_sites_of_the_compose_file_are_one_tree() -> None:
     said = yaml.safe_load((RELEASE / "image" / "compose.yaml").read_text())
-    hq, york = (site_yaml.read(said["configs"][name]["content"]) for name in ("hq", "york"))
+    hq, york = (site_yaml.read((RELEASE / "image" / f"{name}.yaml").read_text()) for name in ("hq", "york"))
     (connector,) = york.tree_connectors
     assert connector.uri.startswith("ws://hq:")
     assert (hq.name in said["services"], hq.tree) == (True, york.tree)
@@ -186,7 +186,7 @@ def test_sites_of_the_compose_file_are_one_tree() -> None:
     for name, service in said["services"].items():
         assert f"{name}:/var/lib/sapwood" in service["volumes"]
         assert service["read_only"]
-        assert {each["source"] for each in service["configs"]} == {name}
+        assert f"./{name}.yaml:/etc/sapwood/site.yaml:ro" in service["volumes"]
         assert set(service["secrets"]) == set(said["secrets"])
 
 
