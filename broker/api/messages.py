@@ -151,6 +151,7 @@ def _messages(node: RunningNode, copy: QueueEntry, after: int) -> Iterator[tuple
                 "name": "NAME or NAME@NODE.",
                 "id": "The message's id, as `queues NAME` shows it.",
             },
+            switches={"hex": "Show its payload as bytes in hexadecimal, as one that is no text is shown."},
         ),
     ),
 )

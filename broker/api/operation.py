@@ -139,7 +139,7 @@ class PlainCommand:
     `pages`: the lists of the answer that are joined from pages. `texts`: of parameters, where the command
     line has others, and of the body's fields; `without`: those that it has not. `places`: what
     has a place and no name, and how the place is called. `sure`: a person is asked this first, `unless`
-    this is given.
+    this is given. `switches`: options that the view alone reads, and their texts; false unless given.
     """
 
     name: str
@@ -150,6 +150,7 @@ class PlainCommand:
     places: Mapping[str, str] = field(default_factory=dict)
     sure: str = ""
     unless: str = ""
+    switches: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

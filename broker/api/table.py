@@ -86,6 +86,7 @@ def _command(operation: Operation, command: PlainCommand) -> dict[str, Any]:
         "pages": list(command.pages),
         "sure": command.sure,
         "unless": command.unless,
+        "switches": dict(command.switches),
         "parameters": [*_parameters(operation, command), *_of_body(operation, command)],
     }
 

@@ -64,9 +64,11 @@ def _command(said: Fields) -> Any:
             raise CommandError(text, WRONG_USE)
         if said["sure"] and not (yes or given.get(said["unless"])) and sys.stdin.isatty():
             typer.confirm(said["sure"].format(url=asked.url, **given), abort=True, err=True)
-        _show(said, _ask(said, given, asked), {**given, "url": asked.url}, asked)
+        view_only = {name: given.pop(name) for name in said["switches"]}
+        _show(said, _ask(said, given, asked), {**given, **view_only, "url": asked.url}, asked)
 
     shown = [_parameter(each) for each in said["parameters"]]
+    shown += [_switch(name, text) for name, text in said["switches"].items()]
     if said["sure"]:
         shown.append(_keyword("yes", Yes, False))
     run.__doc__ = said["help"]
@@ -90,6 +92,10 @@ def _parameter(said: Fields) -> Parameter:
         f"--{said['name'].replace('_', '-')}", help=said["text"], min=said["least"], max=said["most"]
     )
     return _keyword(name, Annotated[kind, option], default)
+
+
+def _switch(name: str, text: str) -> Parameter:
+    return _keyword(f"{name}_", Annotated[bool, typer.Option(f"--{name}", help=text)], False)
 
 
 def _keyword(name: str, annotation: Any, default: Any = Parameter.empty) -> Parameter:

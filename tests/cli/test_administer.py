@@ -15,6 +15,7 @@ import typer
 
 from broker.cli import app as program
 from broker.cli.errors import CommandError
+from broker.cli.views.messages import detail
 from sapwood import ConnectFailed, RequestFailed, connect
 from sapwood.client import Client
 
@@ -77,6 +78,11 @@ def test_a_message_is_shown_whole_and_stays(running: Any, sapwood: Sapwood) -> N
     assert (found["payload"], found["properties"]) == (long, {"correlation_id": 7, "headers": {"till": "4"}})
     found = sapwood("queue", "message", "sales", binary["id"], "--json")
     assert (found["encoding"], found["payload"]) == ("base64", "AP8=")
+    shown = sapwood("queue", "message", "sales", binary["id"])
+    assert shown.endswith(f"payload: hexadecimal\n\n00000000  00 ff{' ' * 43} ..\n")
+    lines = sapwood("queue", "message", "sales", text["id"], "--hex").partition("\n\n")[2].splitlines()
+    assert lines[0] == "00000000  61 20 6c 6f 6e 67 20 6d 65 73 73 61 67 65 2c 20  a long message, "
+    assert lines[-1].startswith(f"{16 * 999:08x}  ")
     with pytest.raises(CommandError, match="has no message"):
         sapwood("queue", "message", "sales", text["id"].replace("-0", "-9"))
     assert sapwood("queues", "sales", "--json")["queue"]["messages"] == 2
@@ -332,3 +338,16 @@ def test_what_destroys_asks_first_on_a_terminal(command: tuple[str, ...], monkey
         with pytest.raises((typer.Abort, CommandError, ConnectFailed)):
             program.app([*command, *address, *said], standalone_mode=False)
         assert bool(terminal.tell()) == asks
+
+
+def test_a_payload_has_no_power_over_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    facts = dict.fromkeys(("id", "destination", "origin", "size", "deliveries"), 0)
+    found = {**facts, "encoding": "utf-8", "payload": "a\tb\x1b[2Jc\nd", "properties": {"headers": "\x1b[2J"}}
+    detail(found, {"hex": False})
+    piped = capsys.readouterr().out
+    assert piped.endswith("headers: ·[2J\n\na\tb\x1b[2Jc\nd\n")
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    detail(found, {"hex": False})
+    assert capsys.readouterr().out.endswith("\n\na       b·[2Jc\nd\n")
