@@ -9,6 +9,7 @@
 | `dialling` | what went wrong while a broker was dialled, for people |
 | `dns` | where nodes are, as DNS tells it |
 | `tls`, `certificates` | TLS contexts and what a peer has shown; authorities and requests |
+| `unneeded` | libraries without those that they load in vain |
 
 Law: each row needs only what stands below it, and nothing here knows the node.
 """

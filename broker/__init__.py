@@ -40,6 +40,7 @@
 | `process` | a node as the whole work of a process: from its start to SIGTERM, SIGINT or its failure |
 | `report` | the parts of a node of which its status and its figures tell |
 | `room` | the room that a node has left: disk and memory for messages, and for connections |
+| `rotating` | files of lines that are begun anew when they are long, as the trail writes them |
 | `settings` | from a site's configuration to what the cores, links and HTTP need of it |
 | `shares` | shares of the event loop: no neighbour and no client takes more of it than its part |
 | `site` | the node's half of the port to its site's broker |

@@ -17,7 +17,6 @@ from broker.api.asking import serve
 from broker.api.context import RunningNode
 from broker.api.following import Followers
 from broker.api.status import status
-from broker.api.table import OPERATIONS
 from broker.cells.cells import NodeCells
 from broker.cells.deliveries import Deliveries
 from broker.cells.paths import Paths
@@ -36,7 +35,6 @@ from broker.forwards.forwards import Forwards
 from broker.grants import Grants
 from broker.history.sampler import Sampler
 from broker.intake import Admission
-from broker.link_brokers import LinkBrokerListener
 from broker.link_driver import LinkDriver
 from broker.link_secrets import LinkSecrets
 from broker.location.lan import LanAnswers
@@ -72,6 +70,7 @@ if TYPE_CHECKING:
     from broker.enrolment.registrar import Registry
     from broker.enrolment.sharing import Sharing
     from broker.http.port import Port
+    from broker.link_brokers import LinkBrokerListener
 
 _log = logging.getLogger("sapwood.node")
 
@@ -200,9 +199,7 @@ class Node:
             access=access,
             chronicle=chronicle,
             room=room,
-            link_brokers=[
-                LinkBrokerListener(driver, driver.wires, site, each) for each in site.listener.link_brokers
-            ],
+            link_brokers=self._link_brokers(),
             desk=desk,
             registrar=registrar,
             renewal=renewal_of(site, driver.core),
@@ -227,7 +224,15 @@ class Node:
             alarms=access.alarms,
             status=self.status,
         )
-        serve(self.running, OPERATIONS)
+        serve(self.running)
+
+    def _link_brokers(self) -> "list[LinkBrokerListener]":
+        if not self.site.listener.link_brokers:
+            return []
+        from broker.link_brokers import LinkBrokerListener
+
+        driver, site = self.driver, self.site
+        return [LinkBrokerListener(driver, driver.wires, site, each) for each in site.listener.link_brokers]
 
     def _alarms(self) -> AlarmWatch:
         site, alarms = self.site, self.site.alarms

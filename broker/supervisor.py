@@ -16,7 +16,6 @@ from typing import Protocol
 from tenacity import RetryCallState, retry_if_exception_type
 
 from bridges.carriers.base import Carrier, CarrierError
-from bridges.carriers.brokered import carrier as brokered
 from bridges.carriers.brokered.line import BrokerAccess
 from bridges.carriers.registry import broker_for, connect
 from broker.host import Host
@@ -211,6 +210,8 @@ class Supervisor:
             vhost=way.vhost,
             local=chosen.local,
         )
+        from bridges.carriers.brokered import carrier as brokered
+
         broker = broker_for(way, access, site.tree, max_packet)
         return await brokered.connect(broker, site.name, timeout=timeout, max_packet=max_packet)
 

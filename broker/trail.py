@@ -15,8 +15,6 @@ import logging
 import re
 import time
 from collections.abc import Iterator, Mapping
-from io import TextIOWrapper
-from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import Any, Final
 
@@ -62,7 +60,7 @@ class ChangeTrail:
     def __init__(self, folder: Path, name: str = "changes", *, logged: bool = True) -> None:
         self._logged = logged
         self._files = {True: folder / f"{name}.ndjson", False: folder / f"{name}-refused.ndjson"}
-        self._handlers: dict[bool, _Rotating] = {}
+        self._handlers: dict[bool, logging.Handler] = {}
         self._next = 0
 
     def __repr__(self) -> str:
@@ -91,7 +89,9 @@ class ChangeTrail:
         )
         is_done = result == _DONE
         if is_done not in self._handlers:
-            self._handlers[is_done] = _Rotating(self._files[is_done])
+            from broker.rotating import RotatingLines  # loads much for what most nodes never write
+
+            self._handlers[is_done] = RotatingLines(self._files[is_done], _BYTES, _FILES)
         self._handlers[is_done].handle(logging.makeLogRecord({"msg": _encode(change).decode()}))
         if self._logged:
             asked = " ".join((operation, *(f"{name}={value!r}" for name, value in change.said.items())))
@@ -143,29 +143,6 @@ def _read_back(newest: Path, before: int) -> Iterator[ChangeRecord | None]:
                 yield change
             if number % _PART == 0:
                 yield None
-
-
-class _Rotating(RotatingFileHandler):
-    """Makes its folder with the first line, and says in the log, once, when it cannot write any more."""
-
-    def __init__(self, file: Path) -> None:
-        super().__init__(file, maxBytes=_BYTES, backupCount=_FILES, encoding="utf-8", delay=True)
-        self._failed = self._is_said = False
-
-    def _open(self) -> TextIOWrapper:
-        Path(self.baseFilename).parent.mkdir(mode=0o700, exist_ok=True)
-        return super()._open()
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self._failed = False
-        super().emit(record)
-        self._is_said = self._failed
-
-    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 (the standard library's name)
-        self._failed = True
-        if not self._is_said:
-            text = "! the trail %s cannot be written, and misses changes from %s on"
-            _log.exception(text, self.baseFilename, record.getMessage())
 
 
 def _changed(line: bytes) -> ChangeRecord | None:

@@ -13,4 +13,12 @@
 | `brokered` | what links over brokers have in common |
 | `mqtt`, `mqtt_client` | mqtt, mqtts: through a Mosquitto, with paho |
 | `amqp` | amqp, amqps: through a RabbitMQ, with pika |
+
+websockets looks its version up among what is installed, but only in a checkout of its own: it is loaded
+without that.
 """
+
+from bridges.unneeded import without
+
+with without("importlib.metadata"):
+    import websockets as websockets

@@ -2,7 +2,7 @@
 
 import contextlib
 import inspect
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -81,16 +81,22 @@ def _on_trail(
             node.trail.add(who.name, who.role, address, f"{operation.method} {operation.path}", said, result)
 
 
-def serve(node: RunningNode, operations: Iterable[Operation]) -> None:
-    """Let other nodes ask this one, by its cells, for the operations that are for them."""
-    for operation in operations:
-        if operation.remote:
-            cell, name = operation.cell
-            node.cells.cells[cell][name] = CellCommand(
-                partial(_answer, node, operation),
-                open=operation.permission == "tree",
-                changes=operation.changes,
-            )
+def serve(node: RunningNode) -> None:
+    """Let other nodes ask this one, by its cells, for the operations that are for them.
+
+    They are loaded when somebody asks for the first of them: nobody asks most leaves.
+    """
+
+    def commands() -> Iterator[tuple[str, str, CellCommand]]:
+        from broker.api.table import OPERATIONS
+
+        for operation in OPERATIONS:
+            if operation.remote:
+                is_open = operation.permission == "tree"
+                handler = partial(_answer, node, operation)
+                yield *operation.cell, CellCommand(handler, open=is_open, changes=operation.changes)
+
+    node.cells.further = commands
 
 
 def _answer(node: RunningNode, operation: Operation, asker: str, question: Arguments) -> Any:

@@ -15,7 +15,7 @@ import asyncio
 import inspect
 import secrets
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -96,7 +96,8 @@ _read_answer: Final = msgspec.json.Decoder(_Answer).decode
 class NodeCells:
     """The node's cells. `commands`: of `System`; may be added to, by name, before the node listens.
 
-    `cells`: the commands of each cell.
+    `cells`: the commands of each cell. `further`: (cell, name, command) of all those that are loaded once
+    somebody asks for a command that is not among them.
     """
 
     def __init__(self, host: Host) -> None:
@@ -115,6 +116,7 @@ class NodeCells:
         self._one_by_one = asyncio.Lock()
         self._allowance, self._allowed_at = _ANSWERS_AT_ONCE, self._loop.time()
         self.cells: dict[str, dict[str, CellCommand]] = {}
+        self.further: Callable[[], Iterable[tuple[str, str, CellCommand]]] | None = None
         self._done: dict[_Asked, bytes] = {}
         self._done_bytes = 0
         self.commands = self.open(SYSTEM)
@@ -329,8 +331,16 @@ class NodeCells:
     def _command(self, cell: str, name: str) -> CellCommand:
         commands = self.cells.get(cell, {})
         if name not in commands:
+            self._load_further()
+        if name not in commands:
             raise SwitchError(f"no command {name[:40]!r}: expected {', '.join(sorted(commands))}")
         return commands[name]
+
+    def _load_further(self) -> None:
+        if self.further is not None:
+            for cell, name, command in self.further():
+                self.cells[cell][name] = command
+            self.further = None
 
     def _may_answer(self) -> bool:
         """So many a second; who is not answered asks again."""

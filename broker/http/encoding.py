@@ -1,7 +1,6 @@
 """Answers to verbs as bytes, and the headers of requests for them."""
 
 import asyncio
-from email.utils import formatdate
 from functools import lru_cache
 from http import HTTPStatus
 from typing import Final
@@ -33,6 +32,8 @@ def stays_open(head: Head) -> bool:
 
 @lru_cache(maxsize=2)
 def _date(second: int) -> bytes:
+    from email.utils import formatdate  # a node that nobody asks does not need it
+
     return formatdate(second, usegmt=True).encode()
 
 

@@ -15,8 +15,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from broker import node as broker_node
 from broker.api import __main__ as writer
+from broker.api import table
 from broker.api.context import RunningNode
 from broker.api.operation import AT, AWAY, PAGE, Answer, Operation, Parameter, PlainCommand, operation
 from broker.api.pages import Cut, page_of
@@ -112,7 +112,7 @@ TOYS: tuple[Operation, ...] = (crumbs.operation, feed.operation, sow.operation) 
 @pytest.fixture
 async def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Node]:
     """hq, with york below it; both have the toys."""
-    monkeypatch.setattr(broker_node, "OPERATIONS", (*OPERATIONS, *TOYS))
+    monkeypatch.setattr(table, "OPERATIONS", (*OPERATIONS, *TOYS))
     monkeypatch.setattr(api.Api.__init__, "__defaults__", ((*OPERATIONS, *TOYS),))
     quiet = AdvisoryLog(enabled=False)
     hq = Node(
