@@ -13,6 +13,7 @@ On Spark: `reading` takes logs in and accounts for every line; `passes` are all 
 | module | |
 |---|---|
 | `alerts` | where alerts go: a file of JSON lines a batch |
+| `beside` | work that goes on beside other work: while Java starts, and several passes at once |
 | `causes` | the pass over the log by cause: what each coming and going of a consumer cost |
 | `charts` | the charts of the report, as SVG texts that stand by themselves |
 | `checkpoint` | what a streaming query has taken for good, as its checkpoint tells |

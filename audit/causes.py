@@ -9,6 +9,7 @@ consumers' own. The cost of a consumer is a sum over all.
 from collections.abc import Sequence
 from typing import Final
 
+import pyarrow as arrow
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -17,6 +18,15 @@ from audit.told import CONSUMER_KINDS
 
 EVENTS_SHOWN: Final = 200_000
 """Comings and goings of consumers up to which each has its row, and so many about of a log with more."""
+
+
+_DELAYS: Final = ("s", "_least", "_usual")
+NO_DELAYS: Final = arrow.schema(
+    [
+        ("node", arrow.string()),
+        *((f"{way}{what}", arrow.float64()) for way in ("up", "down") for what in _DELAYS),
+    ]
+).empty_table()
 
 
 def one_in(events: int) -> int:
@@ -76,7 +86,7 @@ def delays(events: DataFrame, root: str, one_in: int = 1) -> DataFrame:
         *(
             of(way).alias(f"{name}{what}")
             for name, way in (("up", up), ("down", down))
-            for what, of in (("s", F.count), ("_least", F.min), ("_usual", F.median))
+            for what, of in zip(_DELAYS, (F.count, F.min, F.median), strict=True)
         )
     )
 

@@ -1,10 +1,12 @@
 """The charts of the report, as SVG texts that stand by themselves. Same tables, same bytes.
 
-Wrinkle: without matplotlib, as on a bare cluster, every chart is '' and the report says so.
+Wrinkle: without matplotlib, as on a bare cluster, every chart is '' and the report says so. Its settings hold
+for the whole process, so that one chart is drawn at a time.
 """
 
 import io
 import math
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from importlib.util import find_spec
@@ -42,6 +44,9 @@ LABEL_GAP: Final = 4.0
 RAISED: Final = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
+_drawing: Final = threading.Lock()
+
+
 def available() -> bool:
     return find_spec("matplotlib") is not None
 
@@ -66,7 +71,7 @@ def _draw(width: float, height: float, *paints: "Callable[[Axes], None]") -> str
         "axes.spines.top": False,
         "axes.spines.right": False,
     }
-    with mpl.rc_context(style):  # type: ignore[arg-type]
+    with _drawing, mpl.rc_context(style):  # type: ignore[arg-type]
         figure = Figure(figsize=(width, height), layout="constrained")
         for axes, paint in zip(figure.subplots(1, len(paints), squeeze=False)[0], paints, strict=True):
             paint(axes)

@@ -95,9 +95,10 @@ def _run(options: argparse.Namespace) -> int:
     if tree and not options.logs:
         summary = run.plan(request, tree)
     else:
+        from audit.beside import prepare
         from audit.session import start
 
-        session = start(options.master, size, settings)
+        session = start(options.master, size, settings, prepare)
         try:
             summary = run.audit(session, request, tree)
         finally:

@@ -64,7 +64,10 @@ class Passes:
         return fetch(causes.consumer_events(self._events, roots, one_in))
 
     def delays(self, root: str) -> Table:
-        """How long adds took between each node and the root: `causes.delays`."""
+        """How long adds took between each node and the root: `causes.delays`. Where no consumer came, no
+        clock can be compared with the root's."""
+        if not len(query(_CAME, rolled=self.intake.rolled)):
+            return causes.NO_DELAYS
         return fetch(causes.delays(self._events, root, self.one_in))
 
     def holes(self) -> Table:
@@ -110,3 +113,4 @@ class Passes:
 
 
 _NONE: Final = arrow_schema(EVENTS).empty_table()
+_CAME: Final = "select 1 from rolled where event = 'consumer' limit 1"

@@ -21,9 +21,7 @@ from audit.whatif import BYTES, ISOLATED, LEAF_NODES, ONE_WAY, STATIC, TOPICS, T
 Rule = tuple[str, str, int, str]
 """Role, sharing, count and kind."""
 Sizes = Mapping[tuple[str, str], float]
-NOBODY = Table.from_pylist(
-    [], arrow.schema([(name, arrow.string()) for name in ("node", "kind", "destination")])
-)
+NOBODY = arrow.schema([(name, arrow.string()) for name in ("node", "kind", "destination")]).empty_table()
 
 
 def interests(tree: Tree, consumers: Table) -> Table:

@@ -3,10 +3,12 @@
 Law: Spark goes over the log; all that is small beside it is one query here, and there is no second version of
 it. `at` is a word of DuckDB's own, and stands in quotes.
 
+Each thread has a connection of its own, in which tables have their names.
+
 Wrinkle: a sum of whole numbers has 128 bits there. It comes back with 64, as every count here has.
 """
 
-from functools import cache
+import threading
 from typing import Any, Final
 
 import duckdb
@@ -21,12 +23,16 @@ _SETTINGS: Final = (
 _WIDE: Final = arrow.decimal128(38, 0)
 
 
-@cache
+_here: Final = threading.local()
+
+
 def _connection() -> duckdb.DuckDBPyConnection:
-    connection = duckdb.connect()
-    for setting in _SETTINGS:
-        connection.execute(setting)
-    return connection
+    if not hasattr(_here, "connection"):
+        connection = duckdb.connect()
+        for setting in _SETTINGS:
+            connection.execute(setting)
+        _here.connection = connection
+    return _here.connection  # type: ignore[no-any-return]
 
 
 def query(text: str, /, **given: Any) -> Table:

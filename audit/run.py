@@ -6,16 +6,18 @@ log, and needs no Spark.
 
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as arrow
 from pyarrow import Table
 
-from audit import capacity, churn, offsets, population, scope, spillage, volume, waste, whatif
+from audit import capacity, churn, comparison, offsets, population, scope, spillage, volume, waste, whatif
 from audit.accounts import COUNTS, FILES, totals
+from audit.beside import work_beside
 from audit.deployment import Tree, load_tree
 from audit.findings import find, total
 from audit.output import Output
@@ -61,7 +63,7 @@ def plan(request: Request, tree: Tree) -> dict[str, Any]:
     output = Output(request.out)
     output.write("intake", totals(FILES.empty_table()))
     _nodes(output, tree)
-    _what_if(output, tree, population.NOBODY, request)
+    _what_if(output, tree, population.NOBODY, request, _laws(output, tree, request))
     return _finish(output, tree, 0, request, time.monotonic() - began)
 
 
@@ -89,54 +91,97 @@ def _audit(
     from audit.trees import told_apart
 
     output, listing = Output(request.out), list_all(spark, [brought.path(log) for log in request.logs])
-    usage = given.usage(spark, listing, brought.path(request.usage))
-    figures = given.figures(spark, brought.path(request.figures))
-    taken = renamed(read(spark, listing, request.source), brought.renamed)
-    whole, trees = told_apart(taken, tree.nodes, request.tree)
-    intake = period.within(whole, request.period)
-    passes = Passes(spark, intake)
-    output.write("trees", trees)
-    output.write("files", query("from files order by fault is null, file", files=intake.files))
-    output.write("intake", totals(intake.files))
-    output.write("logs", holes.logs(intake.rolled))
-    missing = passes if intake is whole else Passes(spark, whole)
-    output.write("holes", period.holes_within(missing.holes(), request.period))
-    _nodes(output, tree)
-    output.write("silent", waste.silent(intake.rolled, tree.nodes))
-    off = output.write("clocks", _clocks(passes, tree))
-    if len(intake.rolled):
-        _volume(output, intake.rolled, tree)
-        _spillage(output, passes, tree)
-        _waste(output, passes, tree)
-        told = passes.told()
-        again = waste.told_again(told, intake.rolled)
-        if len(again):
-            output.write("repeated_adds", waste.repeated_adds(passes.told_again(again), intake.rolled))
-        consumers = _consumers(output, passes, tree, told, off, every_event=request.every_event)
-        if usage is not None:
-            output.write("unused_routes", waste.unused_routes(passes.held_routes(), usage))
-        held = _figures(passes, told)
-        if figures is not None:
-            held = arrow.concat_tables([held, figures])
-        output.write("capacity", capacity.forecast(held, request.limits))
-        output.write("scope_cost", scope.scope_cost(tree, consumers))
-        _what_if(output, tree, consumers, request)
-    elif request.rules:
-        _what_if(output, tree, population.NOBODY, request)
+    with work_beside() as pool:
+        asked_usage = pool.submit(given.usage, spark, listing, brought.path(request.usage))
+        asked_figures = pool.submit(given.figures, spark, brought.path(request.figures))
+        taken = renamed(read(spark, listing, request.source), brought.renamed)
+        usage, figures = asked_usage.result(), asked_figures.result()
+        whole, trees = told_apart(taken, tree.nodes, request.tree)
+        intake = period.within(whole, request.period)
+        passes = Passes(spark, intake)
+        asked = _ask(pool, passes, tree, request, used=usage is not None) if len(intake.rolled) else None
+        output.write("trees", trees)
+        output.write("files", query("from files order by fault is null, file", files=intake.files))
+        output.write("intake", totals(intake.files))
+        output.write("logs", holes.logs(intake.rolled))
+        missing = passes if intake is whole else Passes(spark, whole)
+        output.write("holes", period.holes_within(missing.holes(), request.period))
+        _nodes(output, tree)
+        output.write("silent", waste.silent(intake.rolled, tree.nodes))
+        if asked:
+            _tables(output, passes, asked, tree, request, usage, figures)
+        else:
+            output.write("clocks", offsets.with_offsets(intake.clocks, offsets.NONE))
+            if request.rules:
+                _what_if(output, tree, population.NOBODY, request, _laws(output, tree, request))
     name = period.tree_of(intake) if request.named and not request.tree else request.tree
     return _finish(output, tree, len(intake.ignored), request, time.monotonic() - began, name)
+
+
+class _Asked(NamedTuple):
+    """What the passes give, once it is there: each is a table of `Passes`."""
+
+    told: "Future[Table]"
+    hours: "Future[Table]"
+    changes: "Future[Table]"
+    delays: "Future[Table]"
+    caused: "Future[Table]"
+    held: "Future[Table] | None"
+
+
+def _ask(pool: ThreadPoolExecutor, passes: "Passes", tree: Tree, request: Request, *, used: bool) -> _Asked:
+    """Ask for all passes over a log. `used`: whether it is known which routes messages used."""
+    one_in = 1 if request.every_event else passes.one_in
+    return _Asked(
+        told=pool.submit(passes.told),
+        hours=pool.submit(passes.consumer_hours),
+        changes=pool.submit(passes.changes),
+        delays=pool.submit(passes.delays, tree.roots[0]),
+        caused=pool.submit(passes.consumer_events, tree.roots, one_in),
+        held=pool.submit(passes.held_routes) if used else None,
+    )
+
+
+def _tables(
+    output: Output,
+    passes: "Passes",
+    asked: _Asked,
+    tree: Tree,
+    request: Request,
+    usage: Table | None,
+    figures: Table | None,
+) -> None:
+    """All tables of a log that has rows; first those that need the sums alone."""
+    rolled = passes.intake.rolled
+    _volume(output, rolled, tree)
+    _spillage(output, passes, tree)
+    costs = _laws(output, tree, request)
+    comparison.growth(output.tables)  # its chart is drawn while Spark works, and kept
+    _waste(output, asked.changes.result(), rolled, tree)
+    off = output.write("clocks", offsets.with_offsets(passes.intake.clocks, _off(asked, tree)))
+    told = asked.told.result()
+    again = waste.told_again(told, rolled)
+    if len(again):
+        output.write("repeated_adds", waste.repeated_adds(passes.told_again(again), rolled))
+    one_in = 1 if request.every_event else passes.one_in
+    consumers = _consumers(output, asked, tree, off, one_in)
+    if usage is not None and asked.held:
+        output.write("unused_routes", waste.unused_routes(asked.held.result(), usage))
+    held = _figures(passes, told)
+    if figures is not None:
+        held = arrow.concat_tables([held, figures])
+    output.write("capacity", capacity.forecast(held, request.limits))
+    output.write("scope_cost", scope.scope_cost(tree, consumers))
+    _what_if(output, tree, consumers, request, costs)
 
 
 def _nodes(output: Output, tree: Tree) -> None:
     output.write("nodes", tree.nodes.drop_columns(["number"]))
 
 
-def _clocks(passes: "Passes", tree: Tree) -> Table:
-    """The clocks that are wrong; where no consumer came, none can be compared with the root's."""
-    rolled, root = passes.intake.rolled, tree.roots[0]
-    came = query("select 1 from rolled where event = 'consumer' limit 1", rolled=rolled)
-    off = offsets.offsets(passes.delays(root), root) if len(came) else offsets.NONE
-    return offsets.with_offsets(passes.intake.clocks, off)
+def _off(asked: _Asked, tree: Tree) -> Table:
+    """The clocks that differ from the others'."""
+    return offsets.offsets(asked.delays.result(), tree.roots[0])
 
 
 def _volume(output: Output, rolled: Table, tree: Tree) -> None:
@@ -158,24 +203,20 @@ def _spillage(output: Output, passes: "Passes", tree: Tree) -> None:
     output.write("spillage_reasons", spillage.reasons(spilled))
 
 
-def _waste(output: Output, passes: "Passes", tree: Tree) -> None:
-    rolled = passes.intake.rolled
+def _waste(output: Output, changes: Table, rolled: Table, tree: Tree) -> None:
     output.write("links", waste.links(rolled))
-    output.write("cut_off", waste.cut_off(passes.changes(), rolled, tree.nodes))
+    output.write("cut_off", waste.cut_off(changes, rolled, tree.nodes))
     output.write("strangers", waste.strangers(rolled, tree.nodes))
 
 
-def _consumers(
-    output: Output, passes: "Passes", tree: Tree, told: Table, clocks: Table, *, every_event: bool
-) -> Table:
+def _consumers(output: Output, asked: _Asked, tree: Tree, clocks: Table, one_in: int) -> Table:
     """Returns every consumer that the logs name, whether or not it is still there."""
-    one_in = 1 if every_event else passes.one_in
-    caused = output.write("consumer_events", passes.consumer_events(tree.roots, one_in))
+    caused = output.write("consumer_events", asked.caused.result())
     off = query("select node from clocks where off_s is not null", clocks=clocks)
     output.write("knowing", volume.knowing(caused, tree.nodes, off, tree.roots[0], one_in))
-    hours = passes.consumer_hours()
+    hours = asked.hours.result()
     output.write("flapping_consumers", waste.flapping_consumers(hours))
-    return output.write("consumers", volume.consumers(hours, told))
+    return output.write("consumers", volume.consumers(hours, asked.told.result()))
 
 
 def _figures(passes: "Passes", told: Table) -> Table:
@@ -185,9 +226,16 @@ def _figures(passes: "Passes", told: Table) -> Table:
     return capacity.figures(rolled, capacity.routes(rolled, adrift, said))
 
 
-def _what_if(output: Output, tree: Tree, consumers: Table, request: Request) -> None:
+def _laws(output: Output, tree: Tree, request: Request) -> Table:
+    """What one consumer costs at each node, under each scheme; no log is needed for that."""
     costs = whatif.per_consumer(tree, request.ttls)
     output.write("what_if_one", whatif.by_role(costs, tree))
+    output.write("domain_routes", whatif.domain_routes(tree))
+    return costs
+
+
+def _what_if(output: Output, tree: Tree, consumers: Table, request: Request, costs: Table) -> None:
+    """All consumers together. `costs`: by `_laws`."""
     if request.rules:
         wanted = population.interests_by_role(tree, request.rules)
     else:
@@ -195,7 +243,6 @@ def _what_if(output: Output, tree: Tree, consumers: Table, request: Request) -> 
     own = [row for row in output.tables["volume_by_kind"] if row["kind"] in ("queue", "topic")]
     sizes = {(row["kind"], row["op"]): row["bytes"] / row["advisories"] for row in own if row["bytes"]}
     output.write("what_if", population.cost(tree, wanted, costs, sizes))
-    output.write("domain_routes", whatif.domain_routes(tree))
     if len(consumers):
         counted = {name: total(own, name) for name in ("advisories", "bytes")}
         counted["spilled"] = total(output.tables["spillage"], "advisories", verdict="spilled")

@@ -13,8 +13,9 @@ import os
 import re
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from importlib.resources import files
 from pathlib import Path
@@ -36,6 +37,8 @@ TINY: Final = 16 * MIB
 CODE_CACHE: Final = "256m"
 """For compiled code. Wrinkle: with the quick compiler alone Java has 48 MiB, which one audit fills; then it
 compiles nothing more, and everything after is several times slower."""
+METASPACE: Final = "256m"
+"""For classes, before Java looks through all its memory for some that it may forget; none can be."""
 LEAST_MEMORY: Final = 768 * MIB
 A_PARTITION: Final = 256 * MIB
 MOST_PARTITIONS: Final = 2000
@@ -87,30 +90,29 @@ _SMALL_QUERIES: Final = {
 planned, and each table that is sent around, is a job of its own; in one piece a query is one job."""
 
 
-def start(master: str = "", data_bytes: int = 0, options: dict[str, str] | None = None) -> "SparkSession":
+def start(
+    master: str = "",
+    data_bytes: int = 0,
+    options: dict[str, str] | None = None,
+    meanwhile: Callable[[], None] | None = None,
+) -> "SparkSession":
     """Start a session, or take the one of spark-submit.
 
     `master`: as Spark spells it; '' = all cores of this machine. `data_bytes`: how much is to be read.
-    `options`: Spark's own, by name; they win. Raises `SetUpError` where Spark or Java is missing.
+    `options`: Spark's own, by name; they win. `meanwhile`: is begun in a thread of its own while Java starts.
+    Raises `SetUpError` where Spark or Java is missing.
     """
     try:
         from pyspark.sql import SparkSession
     except ImportError:
         raise SetUpError("the audit needs Spark: pip install 'sapwood-node[spark]'") from None
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
-    settings = dict(_RESULTS_DEPEND_ON)
-    settings["spark.sql.shuffle.partitions"] = str(shuffle_partitions(data_bytes, _cores(master)))
-    if data_bytes < TINY:
-        settings |= _SMALL_QUERIES | {"spark.sql.codegen.factoryMode": "NO_CODEGEN"}
-    if not submitted:
-        _prepare_environment()
-        settings |= _local_settings(master or "local[*]", data_bytes)
-    settings |= options or {}
-    if master and not submitted:
-        settings["spark.master"] = master
+    settings = _settings_for(master, data_bytes, options or {}, submitted=submitted)
     builder = SparkSession.builder.appName("sapwood audit")
     for name, value in settings.items():
         builder = builder.config(name, value)
+    if meanwhile:
+        threading.Thread(target=meanwhile, name="meanwhile", daemon=True).start()
     try:
         if not submitted:
             _launch(settings)
@@ -118,6 +120,22 @@ def start(master: str = "", data_bytes: int = 0, options: dict[str, str] | None 
     except Exception as error:
         raise SetUpError(f"Spark does not start: {_first_line(error)}") from error
     return session
+
+
+def _settings_for(
+    master: str, data_bytes: int, options: dict[str, str], *, submitted: bool
+) -> dict[str, str]:
+    settings = dict(_RESULTS_DEPEND_ON)
+    settings["spark.sql.shuffle.partitions"] = str(shuffle_partitions(data_bytes, _cores(master)))
+    if data_bytes < TINY:
+        settings |= _SMALL_QUERIES | {"spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+    if not submitted:
+        _prepare_environment()
+        settings |= _local_settings(master or "local[*]", data_bytes)
+    settings |= options
+    if master and not submitted:
+        settings["spark.master"] = master
+    return settings
 
 
 def _launch(settings: dict[str, str]) -> None:
@@ -200,7 +218,7 @@ def _local_settings(master: str, data_bytes: int) -> dict[str, str]:
 
     memory = driver_memory(data_bytes, _machine_bytes())
     speed = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC" if data_bytes < SMALL else "-XX:+UseParallelGC"
-    speed += f" -XX:ReservedCodeCacheSize={CODE_CACHE}"
+    speed += f" -XX:ReservedCodeCacheSize={CODE_CACHE} -XX:MetaspaceSize={METASPACE}"
     archive = class_archive(Path(os.environ["JAVA_HOME"]), f"pyspark {pyspark.__version__}", time.time())
     settings = {
         "spark.ui.enabled": "false",

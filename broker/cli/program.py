@@ -1,7 +1,7 @@
 """The program `sapwood`.
 
 A node is run without the machinery of the command line: what that loads would stay in the node's memory
-(11 MB), and costs a fifth of the CPU of a start.
+(11 MB), and costs a fifth of the CPU of a start. An audit has options of its own, and needs none of it.
 """
 
 import os
@@ -33,6 +33,10 @@ def _do(arguments: list[str]) -> None:
             from broker.cli.run import run_file
 
             raise SystemExit(run_file(Path(file), log_json="--json" in arguments))
+        case ["audit", *_] if arguments[0] == "audit":  # an option before it is the program's own
+            from audit.cli import main as run_audit
+
+            raise SystemExit(run_audit(arguments[1:]))
         case _:
             from broker.cli.app import app
 

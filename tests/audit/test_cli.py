@@ -104,7 +104,7 @@ class Lent:
 def sizes(spark: "SparkSession", monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The command line runs on the tests' session; here is for how many bytes it asked."""
     asked: list[int] = []
-    monkeypatch.setattr(session, "start", lambda _master, size, _settings: asked.append(size) or Lent(spark))
+    monkeypatch.setattr(session, "start", lambda _master, size, *_: asked.append(size) or Lent(spark))
     return asked
 
 

@@ -57,6 +57,20 @@ def test_a_node_has_nothing_of_the_command_line_in_memory(
     assert not {"typer", "click", "pydantic", "rich"} & set(loaded)
 
 
+def test_an_audit_does_not_wait_for_the_command_line_of_all_else() -> None:
+    ran = run(
+        "import atexit, sys; atexit.register(lambda: print(*sys.modules));"
+        "from broker.cli.program import main; main()",
+        *("audit", "logs", "--deployment", "no-such-table.csv"),
+    )
+    assert (ran.returncode, ran.stderr) == (
+        2,
+        "sapwood: logs: there is no such file or folder: expected advisory logs\n",
+    )
+    assert "audit.cli" in ran.stdout.split()
+    assert "typer" not in ran.stdout.split()
+
+
 def test_nothing_is_collected_while_a_node_is_loaded_and_all_afterwards(tmp_path: Path) -> None:
     ran = run(COLLECTED, "node", "run", str(tmp_path / "missing.yaml"))
     assert ran.returncode == 2
