@@ -119,7 +119,7 @@ def _audit(
 
 
 class _Asked(NamedTuple):
-    """What the passes give, once it is there: each is a table of `Passes`."""
+    """The tables that were asked of `Passes`, once they are there."""
 
     told: "Future[Table]"
     hours: "Future[Table]"
@@ -227,7 +227,7 @@ def _figures(passes: "Passes", told: Table) -> Table:
 
 
 def _laws(output: Output, tree: Tree, request: Request) -> Table:
-    """What one consumer costs at each node, under each scheme; no log is needed for that."""
+    """The cost of one consumer at each node, under each scheme; no log is needed for that."""
     costs = whatif.per_consumer(tree, request.ttls)
     output.write("what_if_one", whatif.by_role(costs, tree))
     output.write("domain_routes", whatif.domain_routes(tree))
