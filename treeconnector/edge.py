@@ -46,7 +46,8 @@ class BrokerDelivery(NamedTuple):
     """A message for the broker. `id`: to confirm or refuse it by. `again`: it may have been given before.
 
     `message.properties.expires_in` is what remains of it now. `persistent` False: confirm it once it is
-    sent; no answer of the broker is needed.
+    sent; no answer of the broker is needed. `alone`: it is for this consumer at the broker
+    and for nobody else there.
     """
 
     id: int
@@ -55,3 +56,4 @@ class BrokerDelivery(NamedTuple):
     persistent: bool
     retained: bool
     again: bool
+    alone: BrokerConsumer | None = None

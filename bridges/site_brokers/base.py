@@ -160,13 +160,12 @@ class Bridge(Protocol):
 
     def deliver(self, batch: Sequence[BrokerDelivery]) -> None:
         """Give these to the broker, in order; confirm or refuse each, in any order. At most `CREDIT` for one
-        queue, and as many for all topics, are unanswered at once."""
+        queue, and as many for all topics, are unanswered at once; and half as many that are for one consumer
+        `alone`.
+        """
 
     def greets(self, consumer: BrokerConsumer) -> bool:
-        """Can a consumer that comes be given by itself what is retained? Not where the broker does that."""
-
-    def greet(self, consumer: BrokerConsumer, batch: Sequence[BrokerDelivery]) -> None:
-        """Give these, which are retained, to this consumer and to nobody else; there is no answer."""
+        """Can a consumer that comes be given alone what is retained? Not where the broker does that."""
 
     @property
     def retains(self) -> bool:

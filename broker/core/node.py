@@ -239,6 +239,7 @@ class NodeCore:
             self.neighbourhood,
             self.mesh,
             self.site,
+            self.site.greetings,
             self.relocation,
             self.following,
             self.demand,

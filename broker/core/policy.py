@@ -153,6 +153,9 @@ class Policy:
     def forgotten(self, topic: str) -> None:
         """A topic has no retained message here any more."""
 
+    def retained_anew(self, topic: str) -> None:
+        """Another message is retained for a topic than before."""
+
     def consumer_changed(self, op: str, key: Destination, cause: str) -> None:
         """A consumer of this node's clients came or went."""
 
@@ -272,6 +275,7 @@ class Policies:
         self.acknowledged: tuple[Callable[[QueueEntry, int], None], ...] = ()
         self.waits_for_lost: tuple[Callable[[Neighbour], None], ...] = ()
         self.forgotten: tuple[Callable[[str], None], ...] = ()
+        self.retained_anew: tuple[Callable[[str], None], ...] = ()
         self.consumer_changed: tuple[Callable[[str, Destination, str], None], ...] = ()
         self.local_route_changed: tuple[Callable[[Destination], None], ...] = ()
         self.interest_changed: tuple[Callable[[Destination], None], ...] = ()

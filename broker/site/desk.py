@@ -191,10 +191,7 @@ class SiteDesk(Policy):
         self._advance()
         alone = self._line is not None and consumer.id != _STATIC and self._bridge.greets(consumer)
         for found in self._in_tree(consumer):
-            last = self.core.came(found, alone=alone)
-            if last:
-                named = [here for each in last if (here := self._rules.named_here(each)) is not None]
-                self._bridge.greet(consumer, named)
+            self.core.came(found, alone=consumer if alone else None)
         self._consumers_changed()
         if consumer.destination.name in self._lingering:
             self._review(consumer.destination.name)

@@ -16,6 +16,7 @@ from broker.host import Host
 from broker.site.rules import Rules
 from sapwood.protocol.destinations import Destination, topic
 from treeconnector.edge import BrokerConsumer, BrokerDelivery, Taken
+from treeconnector.patterns import matches
 
 _log = logging.getLogger("sapwood.site")
 _LOOK_AGAIN: Final = 0.25
@@ -150,6 +151,9 @@ class SiteLine:
         here: list[BrokerDelivery] = []
         for delivery in outgoing:
             named = self._rules.named_here(delivery)
+            if delivery.alone is not None and not _is_for(delivery.alone, named):
+                self.confirm((delivery.id,))
+                continue
             asked = delivery.message.properties.reply_to
             if named is None:
                 self.refuse(delivery.id, "NOT_IMPORTED: no rule of this site lets it in")
@@ -198,3 +202,8 @@ class SiteLine:
     def _end_for(self, mistake: Exception) -> None:
         if not self.mistake.done():
             self.mistake.set_result(mistake)
+
+
+def _is_for(alone: BrokerConsumer, named: BrokerDelivery | None) -> bool:
+    """Does a greeting go there? Its pattern may be wider in the tree than at the broker."""
+    return named is not None and matches(alone.destination.name, named.destination.name)

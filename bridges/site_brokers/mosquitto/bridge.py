@@ -274,9 +274,6 @@ class MosquittoBridge:
     def greets(self, consumer: BrokerConsumer) -> bool:
         return False
 
-    def greet(self, consumer: BrokerConsumer, batch: Sequence[BrokerDelivery]) -> None:
-        """Not so: the broker keeps what is retained itself."""
-
     @property
     def retains(self) -> bool:
         return True

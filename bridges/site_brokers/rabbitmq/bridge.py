@@ -13,6 +13,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
+from pika import BasicProperties
+
 from bridges.amqp.connection import Connection, Incoming
 from bridges.amqp.errors import AmqpError, AmqpLost, AmqpRefused, AmqpUnreachable
 from bridges.site_brokers.base import (
@@ -113,10 +115,6 @@ class RabbitBridge:
     def greets(self, consumer: BrokerConsumer) -> bool:
         """Not those of plugins, which would take the name of the queue for the message's topic."""
         return consumer.destination.kind == Kind.TOPIC and not consumer.id.startswith(PLUGINS)
-
-    def greet(self, consumer: BrokerConsumer, batch: Sequence[BrokerDelivery]) -> None:
-        if self._visit is not None:
-            self._visit.greet(consumer, batch)
 
     @property
     def retains(self) -> bool:
@@ -278,6 +276,9 @@ class Visit:
         if asked and not first:
             self._desk.refuse(delivery.id, unanswerable(asked))
             return
+        if delivery.alone is not None:
+            self._greet(delivery, delivery.alone.id, key, properties)
+            return
 
         def done(refused: Refused | None) -> None:
             if refused is None:
@@ -329,15 +330,17 @@ class Visit:
             self._desk.refuse(delivery.id, str(refused))
         self._tell(came, went)
 
-    def greet(self, consumer: BrokerConsumer, batch: Sequence[BrokerDelivery]) -> None:
-        """Into the consumer's queue."""
-        for delivery in batch:
-            with contextlib.suppress(PatternError):
-                _, key = address_of(delivery, self._exchanges)
-                properties = properties_of(delivery, self._replies.spell)
-                properties.headers = {**(properties.headers or {}), TOPIC: key}
-                body = delivery.message.payload
-                self._publisher.give(Outgoing("", consumer.id, body, properties, True, lambda refused: None))
+    def _greet(self, delivery: BrokerDelivery, name: str, key: str, properties: BasicProperties) -> None:
+        """Into the queue of the consumer. One that is full has had what there is room for."""
+        properties.headers = {**(properties.headers or {}), TOPIC: key}
+
+        def done(refused: Refused | None) -> None:
+            if refused is not None and refused.reason == NO_QUEUE and name in self._census.queues:
+                self._census.counted(name, None)
+                self._tell(*self._census.changes())
+            self._desk.confirm((delivery.id,))
+
+        self._publisher.give(Outgoing("", name, delivery.message.payload, properties, True, done))
 
     # --- for people
 

@@ -30,7 +30,7 @@ from treeconnector.static_routes import chosen_default
 
 AT_ONCE: Final = PART // 2
 """Topics of one turn."""
-_BYTES_AT_ONCE: Final = 1 << 20
+BYTES_AT_ONCE: Final = 1 << 20
 _ROW: Final = "greeting:"
 
 Reader = Subscription | Neighbour
@@ -51,7 +51,10 @@ class _Greeting:
 
 
 class Greetings:
-    """Of one node. `give`: a copy to a reader; `forget`: a topic whose message has expired."""
+    """Of one node. `give`: a copy to a reader; `forget`: a topic whose message has expired.
+
+    `paused`: nobody is given anything now.
+    """
 
     def __init__(
         self,
@@ -70,7 +73,7 @@ class Greetings:
         self._forget = forget
         self._under_way: dict[Reader, dict[str, _Greeting]] = {}
         self._spent = (0.0, 0)
-        self._paused = False
+        self.paused = False
 
     def __repr__(self) -> str:
         return f"<Greetings of {len(self._under_way)} readers>"
@@ -115,10 +118,10 @@ class Greetings:
 
     def pause(self, is_paused: bool) -> None:
         """Nobody is given anything while it is not known what is still true."""
-        if self._paused and not is_paused:
+        if self.paused and not is_paused:
             for reader in self._under_way:
                 self._go_on(reader)
-        self._paused = is_paused
+        self.paused = is_paused
 
     def end(self, reader: Reader, pattern: str) -> None:
         """It wants no more of them."""
@@ -142,7 +145,7 @@ class Greetings:
         self._context.clock.go_on((self, reader), lambda: self._part(reader))
 
     def _part(self, reader: Reader) -> None:
-        if self._paused:
+        if self.paused:
             return
         greetings, left = self._under_way.get(reader, {}), AT_ONCE
         while greetings and left > 0:
@@ -164,7 +167,7 @@ class Greetings:
         page = self._retained.page(pattern, greeting.after, most)
         after, size = page.after, 0
         for name in page.names:
-            if size >= _BYTES_AT_ONCE:
+            if size >= BYTES_AT_ONCE:
                 after = greeting.after
                 break
             if name not in greeting.told:
@@ -175,7 +178,7 @@ class Greetings:
             return page.visited
         greeting.after = after
         self._note(reader, pattern, greeting)
-        return most if size >= _BYTES_AT_ONCE else page.visited
+        return most if size >= BYTES_AT_ONCE else page.visited
 
     def _note(self, reader: Reader, pattern: str, greeting: _Greeting) -> None:
         """How far it came, for the next start."""
@@ -185,7 +188,7 @@ class Greetings:
 
     def _tell(self, reader: Reader, name: str, greeting: _Greeting) -> int:
         """Give a topic's retained message, if it is for this reader. Returns its size."""
-        kept = self._fresh(name)
+        kept = self.fresh(name)
         if kept is None or not self._is_for(reader, kept[0]):
             return 0
         header, body = kept
@@ -198,8 +201,8 @@ class Greetings:
         self._give(reader, self._context.custody.store(header, body, self._context.clock.now))
         return len(body)
 
-    def _fresh(self, name: str) -> Kept | None:
-        """With the time that it has left. One that has none goes."""
+    def fresh(self, name: str) -> Kept | None:
+        """A topic's retained message with the time that it has left. One that has none goes."""
         kept = self._retained.get(name)
         if kept is None:
             return None
@@ -208,16 +211,6 @@ class Greetings:
             self._forget(name)
             return None
         return header, kept[1]
-
-    def kept(self, pattern: str, most: int) -> list[Kept]:
-        """The first retained messages that match, `most` at most."""
-        found: list[Kept] = []
-        after: Place | None = ()
-        while after is not None and len(found) < most:
-            page = self._retained.page(pattern, after)
-            found += [kept for name in page.names if (kept := self._fresh(name)) is not None]
-            after = page.after
-        return found[:most]
 
     # --- for whom
 

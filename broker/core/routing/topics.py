@@ -356,6 +356,10 @@ class Topics:
         if neighbour is not None and neighbour.permit and not self.retained.has_room(name, header.origin):
             neighbour.refusals.add(f"RETAINED: of {header.origin} no more topics are kept, not {name}")
             return
+        before = self.retained.get(name)
+        if before is None or (before[0].id, before[0].done) != (kept.id, kept.done):
+            for retained_anew in self._policies.retained_anew:
+                retained_anew(name)
         gone = self.retained.put(name, kept, small)
         self._custody.transaction.put(RetainedRow(name, bundles.encode_header(kept), small))
         for topic_gone in gone:

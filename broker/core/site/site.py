@@ -20,7 +20,6 @@ from broker.core.context import Context
 from broker.core.delivery.delivery import Dispatcher
 from broker.core.messages.queue import Queue, QueueEntry
 from broker.core.messages.queue_names import SITE
-from broker.core.messages.retained import last_of
 from broker.core.policy import Policy
 from broker.core.routing.forwarding import Forwarder
 from broker.core.routing.subscriptions import Subscription
@@ -30,6 +29,7 @@ from broker.core.sessions.sessions import Connection, ConsumerDelivery, Session
 from broker.core.settings import QueuePolicy
 from broker.core.site.retained_interest import RetainedInterest
 from broker.core.site.site_consumer import SiteConsumer
+from broker.core.site.site_greetings import SiteGreetings
 from broker.core.site.site_intake import SiteIntake
 from sapwood.protocol import bundles, destinations
 from sapwood.protocol.bundles import Scope
@@ -42,7 +42,6 @@ from treeconnector.patterns import matches
 from treeconnector.trie import PatternTrie
 
 _MOST_RETAINED: Final = 100_000
-_MOST_GREETED: Final = 10_000
 _RECOVERED: Final = "recovered"
 
 
@@ -72,6 +71,7 @@ class SiteClient(Policy):
         self._switch = switch
         self._interest = retained
         self._intake = intake
+        self.greetings = SiteGreetings(context, topics.retained, topics.greetings)
         self.consumers: dict[Destination, set[str]] = {}
         self._up = False
         self._session = Session(SITE)
@@ -135,6 +135,7 @@ class SiteClient(Policy):
             self._topics.end_several(self.reads_topics())
             self._all = None
         self._interest.end()
+        self.greetings.only(())
 
     # --- consumers
 
@@ -149,22 +150,17 @@ class SiteClient(Policy):
         for key, names in list(self.consumers.items()):
             for name in names - now.get(key, set()):
                 self._went(key, name)
+        self.greetings.only(BrokerConsumer(key, name) for key, names in now.items() for name in names)
 
-    def came(self, consumer: BrokerConsumer, *, alone: bool = False) -> list[BrokerDelivery]:
-        """`alone`: return what is retained for it, to be given to it and to nobody else."""
+    def came(self, consumer: BrokerConsumer, *, alone: BrokerConsumer | None = None) -> None:
+        """`alone`: its name at the broker, where what is retained is given to it and to nobody else."""
         key = consumer.destination
         if consumer.id in self.consumers.get(key, ()):
-            return []
-        alone = alone and key.kind == Kind.TOPIC
-        self._came(*consumer, greet=not alone)
-        return self._retained_for(key.name) if alone else []
-
-    def _retained_for(self, pattern: str) -> list[BrokerDelivery]:
-        kept = self._topics.greetings.kept(pattern, _MOST_GREETED)
-        return [
-            BrokerDelivery(0, header.destination, last_of(header, body), True, True, False)
-            for header, body in kept
-        ]
+            return
+        greets = alone is not None and key.kind == Kind.TOPIC
+        self._came(*consumer, greet=not greets)
+        if alone is not None and greets:
+            self.greetings.begin(consumer, alone)
 
     def went(self, consumer: BrokerConsumer) -> None:
         if consumer.id in self.consumers.get(consumer.destination, ()):
@@ -187,6 +183,7 @@ class SiteClient(Policy):
     def _went(self, key: Destination, name: str) -> None:
         names = self.consumers[key]
         names.discard(name)
+        self.greetings.end(BrokerConsumer(key, name))
         if names and name == _RECOVERED and not key.node:
             self._interests.remove(key, _consumer_id(name), _RECOVERED, self._context.clock.now)
             return
@@ -248,6 +245,9 @@ class SiteClient(Policy):
             self._context.next_commit.then(lambda: self.confirm(known))
 
     def _deliver(self, deliveries: list[BrokerDelivery]) -> None:
+        destination = deliveries[0].destination
+        if self.greetings and destination.kind == Kind.TOPIC:
+            self.greetings.passes(destination.name, retained=deliveries[0].retained)
         for for_site in self._context.policies.for_site:
             for_site(deliveries)
 
@@ -285,6 +285,7 @@ class SiteClient(Policy):
 
     def connected(self) -> None:
         self._up = True
+        self.greetings.connected()
         for reader in self._readers():
             reader.credit = CREDIT
             for queue in reader.queues:
@@ -293,12 +294,14 @@ class SiteClient(Policy):
     def pause(self) -> None:
         """Give nothing more; what was given may still be answered."""
         self._up = False
+        self.greetings.pause()
         for reader in self._readers():
             reader.credit = 0
 
     def lost(self) -> None:
         """What is not answered is given again when the broker is back."""
         self.pause()
+        self.greetings.lost()
         self._give_back(self._readers())
 
     def _give_back(self, readers: Sequence[SiteConsumer]) -> None:
@@ -325,10 +328,16 @@ class SiteClient(Policy):
 
     def confirm(self, ids: Sequence[int]) -> None:
         """The broker has these."""
-        self._switch.receive(self._connection, [Acknowledge(_ranges(ids))])
+        own = [id for id in ids if id > 0]
+        if len(own) < len(ids):
+            self.greetings.answered(id for id in ids if id < 0)
+        if own:
+            self._switch.receive(self._connection, [Acknowledge(_ranges(own))])
 
     def refuse(self, id: int, reason: str) -> None:
-        """The broker will not have it: a dead letter."""
+        """The broker will not have it: a dead letter, but for a greeting, which is kept anyway."""
+        if id < 0:
+            self.greetings.answered((id,))
         for given in self._session.unacked.within(id, id):
             entry, bits = given.entry, given.bits_of(id, id) & ~given.entry.done
             if not bits:

@@ -74,9 +74,6 @@ class ToyBridge(Bridge):
     def greets(self, consumer: BrokerConsumer) -> bool:
         return False
 
-    def greet(self, consumer: BrokerConsumer, batch: Sequence[BrokerDelivery]) -> None:
-        pass
-
     @property
     def retains(self) -> bool:
         return False

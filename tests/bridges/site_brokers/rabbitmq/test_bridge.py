@@ -401,7 +401,9 @@ class TestSeveralExchanges:
         await york.desk.until_consumers("topic:sales/tea/#")
         (consumer,) = york.desk.consumers
         message = Message(b"12", Properties())
-        york.bridge.greet(consumer, [BrokerDelivery(0, topic("sales/tea/1"), message, True, True, False)])
+        york.bridge.deliver(
+            [BrokerDelivery(-1, topic("sales/tea/1"), message, True, True, False, alone=consumer)]
+        )
         await york.desk.until(lambda: channel.queue_declare("till", passive=True).method.message_count == 1)
         ((body, properties),) = applications.drain("till")
         assert (body, properties.headers["sapwood-topic"]) == (b"12", "tea.1")
