@@ -4,9 +4,9 @@ from typing import Final
 
 import msgspec
 
-from broker.mqtt.fields import PacketError
+from broker.mqtt.fields import PROTOCOL_ERROR, PacketError
 from broker.mqtt.packets import Publish
-from broker.mqtt.properties import PROTOCOL_ERROR, Name
+from broker.mqtt.properties import Name
 from broker.mqtt.reasons import Reason
 
 MOST_ALIASES: Final = 64

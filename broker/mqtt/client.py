@@ -222,6 +222,12 @@ class MqttConnection(asyncio.Protocol):
     def _flooded(self) -> None:
         self.end("it leaves its messages unread", Reason.QUOTA_EXCEEDED)
 
+    def stop(self) -> None:
+        """The node stops, which is no reason for a will."""
+        self._last_words("the node stops", Reason.SHUTTING_DOWN)
+        self._told = False  # nobody is there to pass over what it still writes
+        self.leave()
+
     def leave(self) -> None:
         """End it without a will. Once."""
         if self._over:
@@ -328,7 +334,7 @@ class MqttConnection(asyncio.Protocol):
 
     def _disconnected(self, packet: Disconnect) -> None:
         self._connecting.disconnected(packet.expires_in)
-        if packet.reason == Reason.WITH_WILL:
+        if packet.reason:  # only a normal end takes the will back: section 3.1.2.5
             self._connecting.leave_will(self._publishing)
         self.leave()
 

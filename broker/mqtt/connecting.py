@@ -117,6 +117,8 @@ class Connecting:
             self._refuse(Reason.WRONG_CLIENT_ID, "it has no client id that can be kept")
         elif Name.AUTHENTICATION_METHOD in connect.properties:
             self._refuse(Reason.WRONG_METHOD, "this node knows no method of extended authentication")
+        elif Name.AUTHENTICATION_DATA in connect.properties:
+            self._refuse(Reason.PROTOCOL_ERROR, "data of an extended authentication, and no method of it")
         elif not self._guest.may_log_in:
             self._refuse(Reason.UNAVAILABLE, TOO_MANY)
         else:

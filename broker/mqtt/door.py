@@ -90,7 +90,7 @@ class Door:
         if self._acceptor is not None:
             self._acceptor.close()
         for client in list(self._lines):
-            client.leave()
+            client.stop()
 
     # --- clients
 

@@ -10,6 +10,7 @@ from sapwood.protocol.errors import SapwoodError
 
 Item = TypeVar("Item")
 MALFORMED: Final = 0x81
+PROTOCOL_ERROR: Final = 0x82
 TOO_LARGE: Final = 0x95
 CUT_SHORT: Final = "a packet ends in the middle of a field"
 ID_0: Final = "a packet identifier is 0"
@@ -86,7 +87,9 @@ class PacketFields:
         return PacketFields(self._take(self.variable()))
 
     def every(self, one: Callable[[], Item], most: int, what: str) -> Iterator[Item]:
-        """At least one, until the body ends. Raises `PacketError` if there are more than `most`."""
+        """At least one, until the body ends. Raises `PacketError` if there is none, or more than `most`."""
+        if not self.left:
+            raise PacketError(f"a packet without {what}", PROTOCOL_ERROR)
         yield one()
         for _ in range(most - 1):
             if not self.left:

@@ -274,9 +274,10 @@ def _subscribe(fields: PacketFields, level: int) -> Subscribe:
 
     def wanted() -> tuple[str, int]:
         name, options = _filter(fields), fields.byte()
-        odd = options & _RESERVED or options & HANDLING == HANDLING if level == LEVEL_5 else options > QOS
-        if odd or options & QOS == QOS:
+        if options & ~QOS if level != LEVEL_5 else options & _RESERVED:
             raise PacketError(f"a subscription with QoS byte {options}")
+        if options & QOS == QOS or options & HANDLING == HANDLING:  # section 3.8.3.1 of MQTT 5
+            raise PacketError(f"a subscription with QoS byte {options}", Reason.PROTOCOL_ERROR)
         return name, options
 
     filters = tuple(fields.every(wanted, MOST_FILTERS, "filters"))
@@ -327,6 +328,8 @@ def _connect_at(level: int, fields: PacketFields) -> Connect:
     flags, keep_alive = fields.byte(), fields.number()
     if flags & 1 or (not flags & 4 and flags & 0x38) or flags & 0x18 == 0x18:
         raise PacketError(f"a CONNECT with flags {flags:08b}")
+    if level != LEVEL_5 and flags & 0xC0 == 0x40:
+        raise PacketError("a CONNECT with a password and no user: MQTT 3.1.1 has none, section 3.1.2.9")
     said = properties.read(fields, Place.CONNECT) if level == LEVEL_5 else NONE
     client_id = fields.text()
     will = None

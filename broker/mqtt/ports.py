@@ -71,7 +71,9 @@ class Entered(Protocol):
 
     def end(self, why: str, reason: Reason) -> None: ...
 
-    def leave(self) -> None: ...
+    def stop(self) -> None:
+        """The node does."""
+        ...
 
 
 class Clients(Protocol):

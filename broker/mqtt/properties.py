@@ -12,9 +12,16 @@ from enum import IntEnum
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-from broker.mqtt.fields import MALFORMED, TOO_LARGE, PacketError, PacketFields, text, variable
+from broker.mqtt.fields import (
+    MALFORMED,
+    PROTOCOL_ERROR,
+    TOO_LARGE,
+    PacketError,
+    PacketFields,
+    text,
+    variable,
+)
 
-PROTOCOL_ERROR: Final = 0x82
 MOST_BYTES: Final = 256 * 1024
 """Bytes of properties in one packet."""
 

@@ -13,7 +13,6 @@ class Reason(IntEnum):
     """As the standard calls them."""
 
     SUCCESS = 0x00
-    WITH_WILL = 0x04
     NO_SUBSCRIPTION = 0x11
     UNSPECIFIED = 0x80
     MALFORMED = 0x81

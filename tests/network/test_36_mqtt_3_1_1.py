@@ -307,6 +307,12 @@ def test_mqtt311_3_1_3_1_a_client_without_a_name_must_be_clean(door: DoorNode) -
         wire.closed()
 
 
+def test_mqtt311_3_1_2_9_a_password_without_a_user_is_no_connect(door: DoorNode) -> None:
+    with Wire311(door.port) as wire:
+        wire.say(packet(1, text("MQTT") + b"\x04\x42\x00\x00" + text(fresh("till")) + text("secret")))
+        wire.closed()
+
+
 def test_mqtt311_3_11_an_unsubscribed_filter_is_given_nothing_more(door: DoorNode) -> None:
     topic = fresh("t")
     with connected(door) as wire:

@@ -1,6 +1,7 @@
 """MQTT 5 at a node's door: cases from the specification, whose section is in each name, byte by byte."""
 
 import asyncio
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ from mqtt_wire import (
     CONNACK,
     CONNECT,
     DISCONNECT,
+    PATIENCE,
     PINGREQ,
     PUBACK,
     PUBCOMP,
@@ -114,6 +116,14 @@ def test_mqtt5_3_2_2_3_7_a_client_without_a_name_is_given_one(door: DoorNode) ->
 def test_mqtt5_3_1_2_11_9_extended_authentication_is_refused(door: DoorNode) -> None:
     with Wire5(door.port) as wire:
         assert wire.connect(fresh("till"), said=b"\x15" + text("SCRAM-SHA-1"))[1] == 0x8C
+        wire.closed()
+
+
+def test_mqtt5_3_1_2_11_10_data_of_an_authentication_without_its_method_is_a_protocol_error(
+    door: DoorNode,
+) -> None:
+    with Wire5(door.port) as wire:
+        assert wire.connect(fresh("till"), said=b"\x16" + text("secret"))[1] == 0x82
         wire.closed()
 
 
@@ -537,8 +547,8 @@ def test_mqtt5_3_3_4_of_overlapping_filters_each_has_its_copy_with_its_identifie
     ("body", "reason"),
     [
         (b"\x00\x01\x02\x0b\x00" + text("a") + b"\x00", 0x82),
-        (b"\x00\x01\x00" + text("a") + b"\x03", 0x81),
-        (b"\x00\x01\x00" + text("a") + b"\x30", 0x81),
+        (b"\x00\x01\x00" + text("a") + b"\x03", 0x82),
+        (b"\x00\x01\x00" + text("a") + b"\x30", 0x82),
         (b"\x00\x01\x00" + text("a") + b"\x40", 0x81),
         (b"\x00\x01\x00" + text("$share/g/queue/a") + b"\x05", 0x82),
     ],
@@ -550,6 +560,15 @@ def test_mqtt5_3_8_3_1_options_that_cannot_be_end_the_connection(
     with connected(door) as wire:
         wire.say(packet(SUBSCRIBE, body, 2))
         assert wire.told() == reason
+
+
+@pytest.mark.parametrize("kind", [SUBSCRIBE, UNSUBSCRIBE])
+def test_mqtt5_3_8_3_and_3_10_3_a_packet_without_a_filter_is_a_protocol_error(
+    door: DoorNode, kind: int
+) -> None:
+    with connected(door) as wire:
+        wire.say(packet(kind, b"\x00\x01\x00", 2))
+        assert wire.told() == 0x82
 
 
 @pytest.mark.parametrize(("kind", "filters"), [(SUBSCRIBE, bytes(3)), (UNSUBSCRIBE, bytes(2))])
@@ -696,16 +715,33 @@ def test_mqtt5_3_1_3_2_2_a_will_goes_at_once_where_the_session_ends(door: DoorNo
             assert reader.given().payload == b"ended"
 
 
-def test_mqtt5_3_14_2_1_a_disconnect_with_will_sends_it_and_another_does_not(door: DoorNode) -> None:
+def test_mqtt5_3_1_2_5_only_a_normal_disconnect_takes_the_will_back(door: DoorNode) -> None:
     topic = fresh("gone")
     with connected(door) as reader:
         reader.subscribe((topic, 1))
-        for reason in (0x00, 0x04):
+        for reason in (0x00, 0x04, 0x80, 0x93):
             wire = Wire5(door.port)
             wire.connect(fresh("till"), will=(topic, b"%d" % reason, 1, False, b""))
             wire.say(packet(DISCONNECT, bytes((reason,))))
             wire.closed()
-        assert reader.given().payload == b"4"
+        assert [reader.given().payload for _ in range(3)] == [b"4", b"128", b"147"]
+        reader.silent()
+
+
+def test_mqtt5_3_14_2_1_a_node_that_stops_says_so_and_sends_no_will(
+    tmp_path: Path,
+) -> None:
+    with door_node(tmp_path) as door:
+        with connected(door, "reader", said=FOR_EVER) as reader, Wire5(door.port) as wire:
+            reader.subscribe(("gone", 1))
+            wire.connect("till", will=("gone", b"lost", 1, False, b""))
+            door.process.signal(signal.SIGTERM)
+            assert wire.told() == 0x8B
+            assert reader.told() == 0x8B
+        asyncio.run(door.process.exited(PATIENCE))
+        door.start()
+        with connected(door, "reader", clean=False, said=FOR_EVER) as reader:
+            reader.silent()
 
 
 def test_mqtt5_3_1_3_2_2_a_delayed_will_outlives_a_kill_of_the_node(tmp_path: Path) -> None:
