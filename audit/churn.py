@@ -54,8 +54,8 @@ def same_churn(
     """(scheme, product, advisories, spilled, bytes, root_knows, counted) of `PRODUCTS`.
 
     `consumers`: by `volume.consumers`. `counted`: the advisories, the spilled and the bytes of this tree.
-    `bytes` of others: of comings alone, since nobody has measured what a going takes; null where not even
-    that.
+    `bytes` of others: each advisory as large as such a one was measured, by `whatif.BYTES`; null where nobody
+    has.
     """
     given = tree, consumers, per_consumer, sizes
     come, go = (_costs(*given, column) for column in _BOTH)
@@ -71,12 +71,16 @@ def same_churn(
         sums = {
             "advisories": added + closed,
             "spilled": max(0, added - useful) + max(0, closed - useful_go),
-            "bytes": come[scheme]["bytes_added"],
+            "bytes": _sum(come[scheme]["bytes_added"], go[scheme]["bytes_closed"]),
         }
         own = scheme == whatif.TREE
         row = {"scheme": scheme, "product": product, "root_knows": come[scheme]["root_knows"], "counted": own}
         found.append(row | (dict(counted) if own else sums))
     return Table.from_pylist(found, COLUMNS)
+
+
+def _sum(come: float | None, go: float | None) -> float | None:
+    return None if come is None or go is None else come + go
 
 
 def when_all_come(what_if: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

@@ -28,6 +28,9 @@ def alternatives(tables: Tables) -> str:
         "closed": "when all go",
         "held": "held elsewhere",
         "bytes_added": "bytes, coming",
+        "bytes_again": "of these, further ones",
+        "bytes_topics": "of these, topics",
+        "bytes_closed": "bytes, going",
         "crossed": "data: lines crossed",
         "root_knows": "the root learns it",
     }

@@ -110,7 +110,7 @@ def _chart(rows: Sequence[Row], when: str) -> str:
         made.append(f'<span class="name{ours}">{as_text(row["product"])}</span>{"".join(cells)}')
     return (
         f"<div class=bars>{''.join(made)}</div><p class=none>Others by their laws, at least."
-        " Bytes of others are of comings alone, as measured; nobody has measured what a going takes.</p>"
+        " Their bytes as measured of a coming, a further one of a queue, a topic's, a going.</p>"
     )
 
 

@@ -16,7 +16,20 @@ from pyarrow import Table, compute
 from audit.deployment import Tree
 from audit.errors import UsageError
 from audit.queries import query, rows
-from audit.whatif import BYTES, ISOLATED, LEAF_NODES, ONE_WAY, STATIC, TOPICS, TREE, UPWARD, loads, sights
+from audit.whatif import (
+    BYTES,
+    ISOLATED,
+    LEAF_NODES,
+    ONE_WAY,
+    STATIC,
+    TOPICS,
+    TREE,
+    TREE_BYTES,
+    UPWARD,
+    Taken,
+    loads,
+    sights,
+)
 
 Rule = tuple[str, str, int, str]
 """Role, sharing, count and kind."""
@@ -140,29 +153,28 @@ def cost(tree: Tree, wanted: Table, per_consumer: Table, sizes: Sizes | None = N
 
     `wanted` has the form of `at_places`.
 
-    (scheme, added, closed, held, bytes_added, bytes_closed, crossed, root_knows): `held` = subscriptions on
-    other nodes than the consumer's own while all are there. `crossed`: lines that data crosses if the root
-    sends one message to each destination; null where the root does not know all of them. `root_knows`:
-    whether interest travels from the lowest consumer to the root; a network where it does not costs little,
-    and delivers nothing from there. Null for static bridges, which know nothing and send everything
-    everywhere. `sizes`: mean size of this tree's advisories by kind and operation. Bytes are null where
-    nobody has measured what an advisory takes.
+    (scheme, added, closed, held, again, bytes_added, bytes_topics, bytes_again, bytes_closed, crossed,
+    root_knows): `held` = subscriptions on other nodes than the consumer's own while all are there. `again`:
+    of `added`, those of consumers of a destination that another node reads already; which of them came first
+    is not known, so that the mean is taken. `crossed`: lines that data crosses if the root sends one message
+    to each destination; null where the root does not know all of them. `root_knows`: whether interest travels
+    from the lowest consumer to the root; a network where it does not costs little, and delivers nothing from
+    there. Null for static bridges, which know nothing and send everything everywhere. `sizes`: mean size of
+    this tree's advisories by kind and operation. Of `bytes_added`, `bytes_topics` are those of topics, and
+    `bytes_again` those of `again`. Bytes are null where nobody has measured what an advisory takes.
     """
     by_kind = _by_kind(tree, wanted)
     lowest = max((numbers.lowest for numbers in by_kind.values()), default=0)
     destinations = sum(numbers.destinations for numbers in by_kind.values())
     lines = sum(numbers.lines for numbers in by_kind.values())
     shared = {kind: _shared(tree, kind, numbers) for kind, numbers in by_kind.items()}
-    costs = _each_again(tree, wanted, per_consumer)
-    for scheme in next(iter(shared.values()), {}):
-        costs[scheme] = _both(sum(told[scheme] for told in shared.values()))
     found = []
-    for scheme, (added, closed) in sorted(costs.items()):
+    for scheme, told in sorted(_told(wanted, per_consumer, shared, sights(tree)).items()):
         knows = _root_knows(scheme, lowest)
         crossed = destinations * (len(tree.places) - 1) if scheme == STATIC else lines
-        sent = _sent(scheme, added, {kind: told.get(scheme, 0) for kind, told in shared.items()}, sizes or {})
         data = crossed if knows or scheme == STATIC else None
-        found.append((scheme, added, closed, added, *sent, data, knows))
+        added, closed, again = (sum(counts) for counts in zip(_NONE, *told.values(), strict=True))
+        found.append((scheme, added, closed, added, again, *_sent(scheme, told, sizes or {}), data, knows))
     return Table.from_arrays(
         [arrow.array(cells, f.type) for cells, f in zip(zip(*found, strict=True), _COSTS, strict=True)],
         schema=_COSTS,
@@ -172,12 +184,23 @@ def cost(tree: Tree, wanted: Table, per_consumer: Table, sizes: Sizes | None = N
 _COSTS = arrow.schema(
     [
         ("scheme", arrow.string()),
-        *((name, arrow.int64()) for name in ("added", "closed", "held")),
-        *((name, arrow.float64()) for name in ("bytes_added", "bytes_closed")),
+        *((name, arrow.int64()) for name in ("added", "closed", "held", "again")),
+        *((f"bytes_{name}", arrow.float64()) for name in ("added", "topics", "again", "closed")),
         ("crossed", arrow.int64()),
         ("root_knows", arrow.bool_()),
     ]
 )
+
+
+class _Told(NamedTuple):
+    """Advisories of one kind: when all come, when all go, and of the first those that are `again`."""
+
+    added: int
+    closed: int
+    again: int
+
+
+_NONE = _Told(0, 0, 0)
 
 
 def _root_knows(scheme: str, lowest: int) -> bool | None:
@@ -189,19 +212,42 @@ def _root_knows(scheme: str, lowest: int) -> bool | None:
     return limit is None or int(limit[1]) >= lowest
 
 
-def _each_again(tree: Tree, wanted: Table, per_consumer: Table) -> dict[str, tuple[int, int]]:
-    """(added, closed) by scheme, if every node that reads costs the whole, whoever else reads the same."""
-    found = query(
-        """with weights as (
-            select seen, sum(weight) as weight from wanted join sights using (number) group by seen)
-        select scheme, coalesce(sum(added * weight), 0)::bigint as added,
-            coalesce(sum(closed * weight), 0)::bigint as closed
-        from per_consumer left join weights using (seen) group by scheme""",
-        wanted=wanted,
-        sights=sights(tree),
-        per_consumer=per_consumer,
-    )
-    return {row["scheme"]: (row["added"], row["closed"]) for row in rows(found)}
+def _told(
+    wanted: Table, per_consumer: Table, shared: Mapping[str, Mapping[str, int]], seen: Table
+) -> dict[str, dict[str, _Told]]:
+    """By scheme and kind. `shared`: by `_shared`, of each kind. `seen`: by `whatif.sights`.
+
+    Where a scheme is not in `shared`, each node that reads costs the whole, whoever else reads the same.
+    """
+    sums = query(_SUMS, wanted=wanted, sights=seen, per_consumer=per_consumer)
+    whole = {(row["scheme"], row["kind"]): row for row in rows(sums)}
+    told: dict[str, dict[str, _Told]] = {scheme: {} for scheme, _ in whole}
+    for (scheme, kind), row in whole.items():
+        if kind is None:
+            continue
+        alone = (TREE if kind == "topic" else UPWARD) if scheme == TOPICS else scheme
+        first, together = whole[alone, kind]["first"], shared[kind].get(scheme)
+        added, closed = (row["added"], row["closed"]) if together is None else (together, together)
+        told[scheme][kind] = _Told(added, closed, round(added - first))
+    return told
+
+
+_SUMS = """with readers as (
+        select kind, sharing, count(*) as readers from wanted where sharing is not null group by all),
+    weights as (
+        select seen, wanted.kind, sum(weight) as weight, sum(weight / coalesce(readers, 1)) as first
+        from wanted join sights using (number)
+        left join readers on wanted.sharing = readers.sharing and wanted.kind = readers.kind
+        group by seen, wanted.kind),
+    kinds as (select distinct kind from weights)
+    select scheme, kinds.kind, coalesce(sum(added * weight), 0)::bigint as added,
+        coalesce(sum(closed * weight), 0)::bigint as closed,
+        coalesce(sum(added * first), 0)::double as first
+    from per_consumer left join kinds on true
+    left join weights on per_consumer.seen = weights.seen and weights.kind = kinds.kind
+    group by scheme, kinds.kind"""
+"""(scheme, kind, added, closed, first): `first` is what those cost that come when nobody else reads the same;
+each reader of a destination is it as likely as any other. No kind where nobody reads."""
 
 
 def _by_kind(tree: Tree, wanted: Table) -> "dict[str, _Numbers]":
@@ -213,22 +259,29 @@ def _by_kind(tree: Tree, wanted: Table) -> "dict[str, _Numbers]":
     return {kind: _numbers(tree, query(of_kind, wanted=wanted, kind=kind)) for kind in kinds}
 
 
-def _both(count: int) -> tuple[int, int]:
-    return count, count
-
-
-def _sent(
-    scheme: str, added: int, of_kind: Mapping[str, int], sizes: Sizes
-) -> tuple[float | None, float | None]:
-    """Bytes when all come, and when all go. Of others only a coming was measured."""
+def _sent(scheme: str, told: Mapping[str, _Told], sizes: Sizes) -> tuple[float | None, ...]:
+    """Bytes when all come; of these those of topics, and of further consumers; and when all go."""
     if scheme.startswith(TREE):
-        come, go = (
-            sum(count * sizes.get((kind, op), BYTES[TREE]) for kind, count in of_kind.items())
-            for op in ("add", "remove")
+        sized = {(kind, op): sizes.get((kind, op), TREE_BYTES) for kind in told for op in ("add", "remove")}
+        pairs = {kind: (sized[kind, "add"], sized[kind, "remove"]) for kind in told}
+        taken = {kind: Taken(come, come, come, go) for kind, (come, go) in pairs.items()}
+    else:
+        measured = next((value for name, value in BYTES.items() if scheme.startswith(name)), None)
+        if measured is None:
+            return None, None, None, None
+        taken = dict.fromkeys(told, measured)
+    all_come = topics = again = gone = 0.0
+    for kind, counts in told.items():
+        one = taken[kind]
+        first, further = (one.topic, one.topic) if kind == "topic" else (one.queue, one.again)
+        sent = (counts.added - counts.again) * first + counts.again * further
+        all_come, gone, again = (
+            all_come + sent,
+            gone + counts.closed * one.gone,
+            again + counts.again * further,
         )
-        return float(come), float(go)
-    size = next((value for name, value in BYTES.items() if scheme.startswith(name)), None)
-    return None if size is None else added * size, 0.0 if scheme == STATIC else None
+        topics += sent if kind == "topic" else 0
+    return all_come, topics, again, gone
 
 
 def _shared(tree: Tree, kind: str, numbers: _Numbers) -> dict[str, int]:

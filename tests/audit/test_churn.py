@@ -45,6 +45,17 @@ def test_a_second_reader_is_no_spill_where_it_is_told_again() -> None:
     assert found["connectors, TTL 2"] == (2 * 2 * 11, 2 * 2 * 9)
 
 
+def test_bytes_are_of_what_was_measured_of_each() -> None:
+    """A topic that comes three times and goes twice: a connector's frames, and those of leaf nodes."""
+    row = {"node": "a0", "kind": "topic", "destination": "x", "came": 3, "went": 2}
+    rows = churn.same_churn(CHAIN, Table.from_pylist([row]), COSTS, COUNTED).to_pylist()
+    found = {row["scheme"]: row["bytes"] for row in rows}
+    assert found["connectors, TTL 2"] == 3 * 11 * 500 + 2 * 23 * 285
+    assert found["leaf nodes"] == 3 * 22 * 39 + 2 * 22 * 21
+    assert found["federation, one way"] is None
+    assert found["tree"] == COUNTED["bytes"]
+
+
 def test_a_plan_is_compared_by_what_comes() -> None:
     rows = [
         {"scheme": "tree", "added": 2, "bytes_added": 80.0, "root_knows": True},

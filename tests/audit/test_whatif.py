@@ -198,8 +198,15 @@ def test_a_population_costs_what_one_counts_line_by_line(tree: Tree, per_consume
     assert found["tree"].added == found["tree"].closed == sum(map(tree_by_hand, READERS.values()))
     assert found["tree"].bytes_added == found["tree"].added * 50.0
     assert found["tree"].bytes_closed == found["tree"].closed * 30.0
-    assert found["connectors, TTL 1"].bytes_added == found["connectors, TTL 1"].added * 564.0
-    assert found["connectors, TTL 1"].bytes_closed is None, "nobody has measured it"
+    near = {name: sum(hop == 1 for hop in distances(name).values()) for name, *_ in IRREGULAR}
+    first = sum(sum(near[one] for one in readers) / len(readers) for readers in READERS.values())
+    one_hop = found["connectors, TTL 1"]
+    assert one_hop.again == one_hop.added - round(first)
+    assert one_hop.bytes_again == one_hop.again * 473.0
+    assert one_hop.bytes_added == round(first) * 564.0 + one_hop.bytes_again
+    assert one_hop.bytes_closed == one_hop.closed * 285.0
+    assert found["leaf nodes"].bytes_closed == found["leaf nodes"].closed * 21.0
+    assert found["federation, one way"].bytes_added is None, "nobody has measured it"
     filtered = found["connectors, filtered by hand"]
     one_way = sum(len(above(one)) for readers in READERS.values() for one in readers)
     assert (filtered.added, filtered.closed, filtered.root_knows) == (one_way, 2 * one_way, True)
@@ -244,7 +251,31 @@ def test_topics_alone_are_told_down_where_the_operator_says_so(
     mixed = both["tree, advise_down: topics"]
     assert mixed.added == mixed.closed == up + all_down
     assert mixed.bytes_added == 10 * up + 1000 * all_down
+    assert mixed.bytes_topics == 1000 * all_down
+    connectors = both["connectors, TTL 1"]
+    first = queue["connectors, TTL 1"].added - queue["connectors, TTL 1"].again
+    assert connectors.bytes_topics == 500 * topic["connectors, TTL 1"].added, "a further one as the first"
+    queues = 564 * first + 473 * queue["connectors, TTL 1"].again
+    assert connectors.bytes_added == connectors.bytes_topics + queues
     assert mixed.bytes_closed == 40 * up + 7 * all_down, "of a queue that goes nothing was measured"
+
+
+def test_a_further_consumer_is_counted_apart_where_it_is_told(tree: Tree, per_consumer: Table) -> None:
+    """Of two siblings the second is news to nobody above them in this tree, and to all again elsewhere."""
+    for readers in (["aaba"], ["aaba", "aabb"]):
+        read = [(reader, "queue", "offers") for reader in readers]
+        wanted = population.interests(tree, table(("node", "kind", "destination"), read))
+        found = {row.scheme: row for row in rows(population.cost(tree, wanted, per_consumer, SIZES))}
+        further = {
+            name: found[name].again for name in ("tree", "connectors, TTL 2", "full mesh", "leaf nodes")
+        }
+        if len(readers) == 1:
+            assert set(further.values()) == {0}
+    alone = tree_by_hand(["aaba"])
+    assert further["tree"] == tree_by_hand(readers) - alone
+    assert further["leaf nodes"] == leaf_nodes_by_hand(readers) - (len(IRREGULAR) - 1)
+    assert further["full mesh"] == len(IRREGULAR) - 1
+    assert further["connectors, TTL 2"] == sum(1 <= hop <= 2 for hop in distances("aabb").values())
 
 
 def test_the_hand_filtered_connector_costs_the_same_however_many_stores_there_are() -> None:
