@@ -26,7 +26,7 @@ from audit.whatif import (
     TREE,
     TREE_BYTES,
     UPWARD,
-    Taken,
+    BytesTaken,
     loads,
     sights,
 )
@@ -264,7 +264,7 @@ def _sent(scheme: str, told: Mapping[str, _Told], sizes: Sizes) -> tuple[float |
     if scheme.startswith(TREE):
         sized = {(kind, op): sizes.get((kind, op), TREE_BYTES) for kind in told for op in ("add", "remove")}
         pairs = {kind: (sized[kind, "add"], sized[kind, "remove"]) for kind in told}
-        taken = {kind: Taken(come, come, come, go) for kind, (come, go) in pairs.items()}
+        taken = {kind: BytesTaken(come, come, come, go) for kind, (come, go) in pairs.items()}
     else:
         measured = next((value for name, value in BYTES.items() if scheme.startswith(name)), None)
         if measured is None:

@@ -59,7 +59,7 @@ MESH: Final = "full mesh"
 STATIC: Final = "static bridges"
 
 
-class Taken(NamedTuple):
+class BytesTaken(NamedTuple):
     """Bytes of an advisory, by what it tells: that a consumer of a `queue` or a `topic` comes, that a further
     one of a queue does (`again`), that a consumer goes (`gone`)."""
 
@@ -69,12 +69,12 @@ class Taken(NamedTuple):
     gone: float
 
 
-_CONNECTOR: Final = Taken(queue=564.0, topic=500.0, again=473.0, gone=285.0)
+_CONNECTOR: Final = BytesTaken(queue=564.0, topic=500.0, again=473.0, gone=285.0)
 BYTES: Final = {
     "connectors": _CONNECTOR,
-    LEAF_NODES: Taken(queue=39.0, topic=39.0, again=39.0, gone=21.0),
+    LEAF_NODES: BytesTaken(queue=39.0, topic=39.0, again=39.0, gone=21.0),
     MESH: _CONNECTOR,
-    STATIC: Taken(0.0, 0.0, 0.0, 0.0),
+    STATIC: BytesTaken(0.0, 0.0, 0.0, 0.0),
 }
 """As measured on real brokers, one consumer after the other (ActiveMQ Classic 5.17.2, NATS 2.9.10). A leaf
 node tells of a topic as of a queue. Of a federation nobody has measured it."""
