@@ -26,6 +26,7 @@ import msgspec
 from broker.advisory_files import LogFiles, current_file, finished_files, log_files
 from sapwood.protocol.errors import SapwoodError
 from treeconnector.frames import Advice
+from treeconnector.wording import counted
 
 _log = logging.getLogger("sapwood.advisories")
 SCHEMA: Final = 2
@@ -252,7 +253,10 @@ class AdvisoryLog:
         if error and not self._said:
             _log.warning("! the advisory log cannot be written: %s: its rows are dropped and counted", error)
         elif self._said and not error:
-            _log.info("+ the advisory log is written again, after %d rows were dropped", self.dropped)
+            _log.info(
+                "+ the advisory log is written again, after %s dropped",
+                counted(self.dropped, "row", "was", "were"),
+            )
         self._said = error
 
     def close(self) -> None:

@@ -16,6 +16,7 @@ from broker.core.messages.queue import QueueEntry
 from broker.core.messages.queue_names import Spool
 from broker.core.node import NodeCore
 from broker.core.rows import QueueRow
+from treeconnector.wording import counted
 
 _links = logging.getLogger("sapwood.link")
 _queues = logging.getLogger("sapwood.queue")
@@ -94,9 +95,9 @@ class OperatorLog:
         """Has the neighbour, or have we, lost state since the link was up last?"""
         if link.detail.gaps > self._gaps.get(link.name, 0):
             _links.warning(
-                "! link %s: state was lost at one end, a new epoch begins; at least %d bundles are missing",
+                "! link %s: state was lost at one end, a new epoch begins; at least %s missing",
                 link.name,
-                link.detail.gap_messages,
+                counted(link.detail.gap_messages, "bundle", "is", "are"),
                 extra=_about(link, count=link.detail.gap_messages),
             )
         self._gaps[link.name] = link.detail.gaps
@@ -123,7 +124,7 @@ class OperatorLog:
             else:
                 _queues.info("+ queue %s is created", name, extra={"queue": name})
         if len(changed) > _MOST_AT_ONCE:
-            _queues.info("= and %d queues more", len(changed) - _MOST_AT_ONCE)
+            _queues.info("= and %s more", counted(len(changed) - _MOST_AT_ONCE, "queue"))
 
     def _dead_letters(self) -> None:
         for reason, count in self._buried.due(self._core.custody.buried).items():
@@ -135,7 +136,7 @@ class OperatorLog:
                 fields |= {"bundle": header.id.hex(), "destination": str(header.destination)}
                 fields |= {"link": copy.came} if copy.came else {}
                 example = f"; the latest: {header.id.hex()} for {header.destination}"
-            _dead.warning("! %d dead letters: %s%s", count, reason, example, extra=fields)
+            _dead.warning("! %s: %s%s", counted(count, "dead letter"), reason, example, extra=fields)
 
     def _latest(self, reason: str) -> QueueEntry | None:
         latest = islice(reversed(self._core.custody.dead.waiting), _LOOKED_AT)
@@ -144,10 +145,12 @@ class OperatorLog:
     def _refusals(self) -> None:
         for code, count in self._refused.due(self._core.message_admission.refused).items():
             fields = {"reason": code, "count": count}
-            _queues.warning("! %d messages of applications were not taken: %s", count, code, extra=fields)
+            messages, were = counted(count, "message"), "was" if count == 1 else "were"
+            _queues.warning("! %s of applications %s not taken: %s", messages, were, code, extra=fields)
         declined = {"routes": self._core.counters.get("declined", 0)}
         for count in self._declined.due(declined).values():
-            _links.warning("! %d routes were declined: over a limit, or not the neighbour's", count)
+            routes = counted(count, "route", "was", "were")
+            _links.warning("! %s declined: over a limit, or not the neighbour's", routes)
 
     def _refusals_on_links(self) -> None:
         """By which rules neighbours were refused something, or have refused us."""

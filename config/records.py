@@ -12,6 +12,8 @@ from dataclasses import MISSING, Field, FrozenInstanceError, dataclass, field, f
 from functools import partial
 from typing import Any, Final, TypeVar, dataclass_transform
 
+from treeconnector.wording import counted
+
 Record = TypeVar("Record")
 
 
@@ -28,7 +30,9 @@ def _init(self: Any, *given: Any, **named: Any) -> None:
     known = fields(self)
     places = [one.name for one in known if not one.kw_only]
     if len(given) > len(places):
-        raise TypeError(f"{type(self).__name__} takes {len(places)} values without a name, not {len(given)}")
+        raise TypeError(
+            f"{type(self).__name__} takes {counted(len(places), 'value')} without a name, not {len(given)}"
+        )
     for name, value in zip(places, given, strict=False):
         if name in named:
             raise TypeError(f"{type(self).__name__} was given {name!r} twice")

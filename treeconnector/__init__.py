@@ -37,5 +37,6 @@
 | `stream_packets` | packets of streams, as they are written |
 | `stream_pool` | bytes that all links of a node may lend to their streams together |
 | `streams` | the streams of one link: numbers, credit both ways, what waits to be sent |
+| `wording` | words in texts for people |
 | `trie` | finds which of many patterns match a topic, without trying each |
 """

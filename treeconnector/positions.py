@@ -24,6 +24,7 @@ import msgspec
 
 from sapwood.protocol.errors import FrameError
 from treeconnector.frames import Position
+from treeconnector.wording import counted
 
 MAX_NUMBER: Final = 1 << 62
 
@@ -109,18 +110,26 @@ def _one_history(mine: Position, theirs: Position) -> bool:
     return mine.session == theirs.session or mine.met == shown(theirs) or theirs.met == shown(mine)
 
 
+def _bundles(count: int) -> str:
+    return counted(count, "bundle")
+
+
 def _trouble(mine: Position, theirs: Position, here: Position, there: Position) -> str:
     """Why these two cannot resume, '' if they can."""
     if here.epoch != there.epoch:
         return f"we are in epoch {here.epoch}, the peer in {there.epoch}: one of us lost state"
     if there.received > here.assigned:
-        return f"the peer has {there.received} bundles of ours and we know of {here.assigned}: we lost state"
+        return (
+            f"the peer has {_bundles(there.received)} of ours and we know of {here.assigned}: we lost state"
+        )
     if here.received > there.assigned:
-        return f"we have {here.received} bundles of the peer, which knows of {there.assigned}: it lost state"
+        return (
+            f"we have {_bundles(here.received)} of the peer, which knows of {there.assigned}: it lost state"
+        )
     if there.deleted > here.received:
-        return f"we confirmed {there.deleted} bundles to the peer and have {here.received}: we lost state"
+        return f"we confirmed {_bundles(there.deleted)} to the peer and have {here.received}: we lost state"
     if here.deleted > there.received:
-        return f"the peer confirmed {here.deleted} bundles to us and has {there.received}: it lost state"
+        return f"the peer confirmed {_bundles(here.deleted)} to us and has {there.received}: it lost state"
     if not _one_history(mine, theirs):
         return f"our accounts of epoch {here.epoch} come from two histories: a database was put back"
     return ""

@@ -21,7 +21,7 @@ from broker.cli.check_issuer import check_issuer
 from broker.cli.check_neighbours import CONNECT_TIMEOUT, check_mesh, check_parent
 from broker.cli.errors import FAILED, WELL, WRONG_USE
 from broker.cli.finding import SiteFinding
-from broker.cli.output import counted, patience, print_json, print_lines, print_table, table
+from broker.cli.output import patience, print_json, print_lines, print_table, table
 from broker.cli.status import size
 from broker.grants import Grants
 from broker.naming import named
@@ -32,6 +32,7 @@ from config.load import load
 from config.model import LinkBroker, Site
 from config.uris import EMBEDDED
 from sapwood.protocol.errors import SapwoodError
+from treeconnector.wording import counted
 
 _COLOURS: Final = {"ok": "green", "warning": "yellow", "failed": "red"}
 

@@ -5,6 +5,7 @@ from typing import Final, NamedTuple
 
 from broker.cli.errors import make_given, read_given
 from broker.cli.output import note, patience, print_json
+from treeconnector.wording import counted
 
 LISTED: Final = 10
 
@@ -22,11 +23,12 @@ def write_fleet_files(table: Path, out: Path, *, secrets: bool, as_json: bool) -
         files = [str(path) for path in report.files]
         print_json({"sites": sites, "files": files, "warnings": list(report.warnings)})
         return
-    print(f"{len(report.sites)} sites make one tree; {len(report.files)} files written to {out}")
+    tree = f"{counted(len(report.sites), 'site', 'makes', 'make')} one tree"
+    print(f"{tree}; {counted(len(report.files), 'file')} written to {out}")
     for warning in report.warnings[:LISTED]:
         note(f"sapwood: {warning}")
     if len(report.warnings) > LISTED:
-        note(f"sapwood: and {len(report.warnings) - LISTED} warnings more (--json lists all)")
+        note(f"sapwood: and {counted(len(report.warnings) - LISTED, 'warning')} more (--json lists all)")
 
 
 class CommandLineValues(NamedTuple):

@@ -8,7 +8,8 @@ from typing import Any, Final
 
 from broker.cli.errors import WRONG_USE, CommandError, read_given
 from broker.cli.node_api import NodeApi
-from broker.cli.output import counted, print_json, printable
+from broker.cli.output import print_json, printable
+from treeconnector.wording import counted
 
 _PATH: Final = "/api/definitions"
 _ONES: Final = {

@@ -5,6 +5,7 @@ from typing import Any
 
 from broker.cli.node_api import Fields, NodeApi
 from broker.cli.output import note, print_json, printable
+from treeconnector.wording import counted
 
 
 def follow(api: NodeApi, *, as_json: bool, **wanted: Any) -> None:
@@ -24,7 +25,8 @@ def follow(api: NodeApi, *, as_json: bool, **wanted: Any) -> None:
 def line(event: Fields) -> str:
     """One event for people."""
     if event["event"] == "dropped" and "destination" not in event:
-        return f"… {event['dropped']} events were lost: they came faster than they were read"
+        lost = counted(event["dropped"], "event", "was", "were")
+        return f"… {lost} lost: they came faster than they were read"
     who = event["session"] or event["peer"] or ""
     parts = [
         event["at"][11:23],

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from broker.cli.errors import FAILED, WELL, WRONG_USE, CommandError, make_given
-from broker.cli.output import counted, note, print_json, printable
+from broker.cli.output import note, print_json, printable
+from treeconnector.wording import counted
 
 try:
     from interfaces.check import problems_in

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from broker.cli.errors import WRONG_USE, CommandError, read_given
 from broker.cli.http import node_url
-from broker.cli.output import counted, note, patience, print_json
+from broker.cli.output import note, patience, print_json
 from broker.cli.tls import Tls
 from sapwood.client import Client, connect
 from sapwood.options import PropertyOptions
@@ -19,6 +19,7 @@ from sapwood.protocol.bundles import Scope
 from sapwood.protocol.destinations import Destination, Kind, parse
 from sapwood.protocol.errors import InvalidName, PatternError
 from treeconnector.patterns import check_topic
+from treeconnector.wording import counted
 
 if TYPE_CHECKING:
     from sapwood.inbox import Delivery
@@ -162,7 +163,9 @@ def receive_all(login: Login, what: ReceiveOptions, *, as_json: bool) -> None:
             return  # that is how following ends
         raise
     if not what.follow and printer.received < what.count:
-        raise CommandError(f"{printer.received} of {what.count} messages came within {what.wait:g} s")
+        raise CommandError(
+            f"{printer.received} of {counted(what.count, 'message')} came within {what.wait:g} s"
+        )
 
 
 async def _receive(login: Login, destination: Destination, what: ReceiveOptions, printer: "_Printer") -> None:

@@ -52,11 +52,6 @@ def printable(text: str) -> str:
     return "".join(each if each.isprintable() or each == "\n" else "·" for each in text)
 
 
-def counted(count: int, noun: str) -> str:
-    """'1 message', '2 messages'."""
-    return f"{count} {noun}{'' if count == 1 else 's'}"
-
-
 def print_table(made: "Table") -> None:
     """Print all of it: without a terminal nothing is cut to a width of 80."""
     from rich.console import Console

@@ -1,8 +1,9 @@
 """`sapwood queues`: what waits at a node, or in one queue."""
 
 from broker.cli.node_api import Fields, NodeApi, part
-from broker.cli.output import counted, print_json, print_table, say_more, table
+from broker.cli.output import print_json, print_table, say_more, table
 from broker.cli.status import duration, size
+from treeconnector.wording import counted
 
 _PREVIEW = 40
 

@@ -16,6 +16,7 @@ from broker.cli.output import patience, print_json
 from broker.store import files, marks, migrations
 from broker.store.errors import StoreCorrupt, StoreMismatch, mapped
 from config.model import Site
+from treeconnector.wording import counted
 
 
 def recover_file(file: Path, *, force: bool, as_json: bool) -> None:
@@ -85,7 +86,7 @@ def _look(path: Path, site: Site) -> str:
     if lost := marks.lost(own, marks.read(path.parent)):
         raise StoreCorrupt(path, lost)
     start = int.from_bytes(own.get(files.START, b""), "big")
-    return f"{path} is sound: {path.stat().st_size} bytes, started {start} times"
+    return f"{path} is sound: {path.stat().st_size} bytes, started {counted(start, 'time')}"
 
 
 def _check_owner(path: Path, own: dict[str, bytes], site: Site) -> None:

@@ -7,8 +7,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from broker.cli.errors import FAILED, WELL, WRONG_USE, CommandError, make_given
-from broker.cli.output import counted, note, printable
+from broker.cli.output import note, printable
 from simulation.run import Progress
+from treeconnector.wording import counted
 
 
 def run_simulation(

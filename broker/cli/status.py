@@ -6,8 +6,9 @@ Law: what a node does not say is left out, so that a newer program can look at a
 from typing import Any, Final
 
 from broker.cli.http import ask
-from broker.cli.output import counted, patience, print_json, print_table, table
+from broker.cli.output import patience, print_json, print_table, table
 from broker.cli.tls import Tls
+from treeconnector.wording import counted
 
 Fields = dict[str, Any]
 LISTED: Final = 20
@@ -68,8 +69,9 @@ def below_line(found: Fields) -> str:
     """How many nodes are below, how many of them are down, and for how long."""
     nodes = found["nodes"]
     if not found["down"]:
-        return f"{nodes} node{'s' * (nodes != 1)} below, none down" if nodes else "no node below"
-    return f"{found['down']} of {nodes} nodes below down, the longest for {duration(found['down_since_s'])}"
+        return f"{counted(nodes, 'node')} below, none down" if nodes else "no node below"
+    below = f"{found['down']} of {counted(nodes, 'node')} below down"
+    return f"{below}, the longest for {duration(found['down_since_s'])}"
 
 
 def _site_broker(broker: Fields) -> list[str]:
@@ -88,7 +90,8 @@ def _site_broker(broker: Fields) -> list[str]:
 
 def _link_broker(broker: Fields) -> str:
     error = f" · {broker['error']}" if broker.get("error") else ""
-    return f"children at {broker.get('uri')}: {broker.get('state')}, {broker.get('links')} links{error}"
+    links = counted(broker.get("links", 0), "link")
+    return f"children at {broker.get('uri')}: {broker.get('state')}, {links}{error}"
 
 
 def _print_links(found: Fields) -> None:

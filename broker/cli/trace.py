@@ -8,8 +8,9 @@ from urllib.parse import quote
 
 from broker.cli.errors import FAILED, WRONG_USE, CommandError
 from broker.cli.http import ask
-from broker.cli.output import counted, patience, print_json, print_table, printable, table
+from broker.cli.output import patience, print_json, print_table, printable, table
 from broker.cli.tls import Tls
+from treeconnector.wording import counted
 
 Fields = dict[str, Any]
 _TIMEOUT: Final = 120.0
@@ -132,7 +133,7 @@ def _missing(found: Fields) -> list[str]:
     lines += [f"refused by {node}: {found['why'].get(node, '')}" for node in found.get("refused", [])]
     lines += [f"{node} does not remember it" for node in found.get("unknown_at", [])]
     if found.get("not_asked"):
-        lines.append(f"{found['not_asked']} nodes or messages more were not looked at")
+        lines.append(f"not looked at: {found['not_asked']} more, nodes or messages")
     return lines
 
 

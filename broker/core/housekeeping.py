@@ -20,6 +20,7 @@ from broker.core.routing.arrivals import Arrivals
 from broker.core.routing.subscriptions import Subscription
 from broker.core.routing.topics import Topics
 from treeconnector.relations import Relation
+from treeconnector.wording import counted
 
 _EVERY: Final = 1.0
 _ROUND: Final = 10
@@ -218,9 +219,8 @@ class Housekeeping:
         waited = context.clock.now - neighbour.progress_at
         was = neighbour.blocked
         if neighbour.outbox and waited > _STALLED:
-            neighbour.blocked = (
-                f"{len(neighbour.outbox)} bundles wait for an acknowledgement for {waited:.0f} s"
-            )
+            bundles = counted(len(neighbour.outbox), "bundle", "waits", "wait")
+            neighbour.blocked = f"{bundles} for an acknowledgement for {waited:.0f} s"
         else:
             neighbour.blocked = ""
         if bool(was) != bool(neighbour.blocked):

@@ -260,7 +260,7 @@ class Registry:
         if self._clock() > member.ends + grace:
             raise EnrolmentRefused(
                 "ENDED",
-                f"the certificate of {member.name!r} ended more than {grace / 86_400:g} days ago, which is"
+                f"the certificate of {member.name!r} ended more than {grace / 86_400:g} d ago, which is"
                 " the grace here: invite it again",
             )
         former = member.former if request.key == member.key else member.key

@@ -25,6 +25,7 @@ from broker.enrolment.messages import RENEW_PATH, Granted, Renew
 from config.model import Site
 from config.schemes import shows_certificate
 from config.whole_files import PRIVATE, PUBLIC, put
+from treeconnector.wording import counted
 
 _log = logging.getLogger("sapwood.enrolment")
 _LOOK_EVERY: Final = 60.0
@@ -159,7 +160,7 @@ class CertificateRenewal(Policy):
             more = [each for each in certificates.split(authorities) if each not in known]
             if more and len(known) + len(more) <= _MOST_AUTHORITIES:
                 put(self._ca, b"".join([*known, *more]), PUBLIC)
-                _log.info("= trusts %d more authorities of its parents' mesh", len(more))
+                _log.info("= trusts %s more of its parents' mesh", counted(len(more), "authority"))
         except (CertificateError, OSError) as error:
             self._say(f"the authorities of the parents' mesh: {error}")
 

@@ -8,6 +8,8 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
+from treeconnector.wording import counted
+
 _log = logging.getLogger("sapwood.entrance")
 _AGAIN: Final = 60.0
 _MOST: Final = 1000
@@ -38,6 +40,6 @@ class Complaints:
         while len(self._next) >= _MOST:
             del self._next[next(iter(self._next))]
         self._next[kind] = now + _AGAIN
-        more = f" (and {self._silent} further refusals of late)" if self._silent else ""
+        more = f" (and {counted(self._silent, 'further refusal')} of late)" if self._silent else ""
         self._silent = 0
         _log.warning("! %s: %s%s", address, text, more, extra={"address": address, "reason": text})

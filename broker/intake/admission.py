@@ -15,6 +15,8 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
+from treeconnector.wording import counted
+
 _log = logging.getLogger("sapwood.intake")
 GRACE: Final = 5.0
 """Seconds that a stranger has before it makes room for another."""
@@ -203,7 +205,11 @@ class Admission:
         count = self._unsaid.pop(reason)
         who = f", the last from {host}" if host else ""
         _log.warning(
-            "! %s: %d times%s", text, count, who, extra={"reason": reason, "count": count, "address": host}
+            "! %s: %s%s",
+            text,
+            counted(count, "time"),
+            who,
+            extra={"reason": reason, "count": count, "address": host},
         )
 
     def status(self) -> dict[str, object]:

@@ -22,6 +22,7 @@ from broker.store import files, marks, migrations, salvage, schema
 from broker.store.errors import StoreCorrupt, mapped
 from config.whole_files import sync_directory
 from sapwood.protocol.errors import StoreError
+from treeconnector.wording import counted
 
 NOTE: Final = "RECOVERED"
 _BATCH: Final = 1000
@@ -82,7 +83,7 @@ class Report:
         lines = [f"{self.database} is new; what was there is now {self.broken}"]
         for table, saved in self.saved.items():
             gone = [
-                f"{count} {what}"
+                f"{what}: {count}"
                 for count, what in (
                     (self.unreadable[table], "unreadable stretches"),
                     (self.damaged[table], "damaged rows"),
@@ -90,9 +91,11 @@ class Report:
                 if count
             ]
             if saved or gone:
-                lines.append(f"  {table}: {saved} rows saved{''.join(', ' + text for text in gone)}")
+                lines.append(
+                    f"  {table}: {counted(saved, 'row')} saved{''.join(', ' + text for text in gone)}"
+                )
         lines.append(
-            f"  bundles lost: {self.lost_bundles} ({self.lost_copies} deliveries); "
+            f"  bundles lost: {self.lost_bundles} ({counted(self.lost_copies, 'delivery')}); "
             f"dead letters made: {self.dead}"
         )
         if self.older:

@@ -20,6 +20,7 @@ from config.kinds import Choice, Fault, Kind, shown
 from config.model import ClientTls, Listener, ServerTls, Site, SiteBroker, TreeConnector
 from sapwood.protocol.errors import PatternError
 from treeconnector.permits import read_rule
+from treeconnector.wording import counted
 
 MAX_BYTES: Final = 64 * 2**20
 MAX_ROWS: Final = 200_000
@@ -134,7 +135,7 @@ def _rows(text: str, file: str) -> tuple[list[SiteRow], list[Problem]]:
     rows = []
     for line, cells in records:
         if len(cells) > len(columns) and any(cells[len(columns) :]):
-            message = f"expected at most {len(columns)} cells, found {len(cells)}"
+            message = f"expected at most {counted(len(columns), 'cell')}, found {len(cells)}"
             problems.append(Problem(message, file, line))
         given = dict(zip(columns, cells, strict=False))
         given |= {"role": given.get("role", "").lower(), "name": given.get("name", "")}

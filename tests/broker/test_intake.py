@@ -117,7 +117,7 @@ def test_refusals_are_said_now_and_then_and_counted(caplog: pytest.LogCaptureFix
         clock.now += 11
         made.turn_away("address", "10.0.0.1")
     assert [record.message.split("): ")[-1] for record in caplog.records] == [
-        "1 times, the last from 10.0.0.1",
+        "1 time, the last from 10.0.0.1",
         "5 times, the last from 10.0.0.1",
     ]
 

@@ -156,7 +156,7 @@ async def test_real_nodes_say_what_an_operator_needs(tmp_path: Path) -> None:
             await reader.read(100)
             writer.close()
             await until_said(hq_log, "messages of applications were not taken")
-            await until_said(hq_log, "dead letters")
+            await until_said(hq_log, "! 1 dead letter: EXPIRED")
         await until_said(hq_log, "- link store (child) is down")
     said = lines_of(hq_log)
     for line in said:

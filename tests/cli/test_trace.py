@@ -111,7 +111,7 @@ def test_whoever_did_not_answer_is_named(
     assert "no answer from york: it is down" in output
     assert "refused by bath: it says no" in output
     assert "leeds does not remember it" in output
-    assert "3 nodes or messages more were not looked at" in output
+    assert "not looked at: 3 more, nodes or messages" in output
 
 
 def test_what_is_out_of_the_ordinary_stands_below_with_its_reason(

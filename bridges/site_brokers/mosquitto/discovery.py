@@ -25,6 +25,7 @@ from bridges.site_brokers.mosquitto.names import Names
 from bridges.site_brokers.mosquitto.replies import ResponseTopics
 from sapwood.protocol.destinations import Destination, Kind
 from treeconnector.patterns import matches
+from treeconnector.wording import counted
 
 _log = logging.getLogger("sapwood.site")
 COUNT: Final = "$SYS/broker/subscriptions/count"
@@ -224,10 +225,10 @@ class LogDiscovery:
             self._tell(self.table.counted(shared, count - ours))
             if self.table.unknown[shared] != before and self.table.unknown[shared]:
                 _log.warning(
-                    "! the site's broker counts %d subscriptions that nobody told of: they are from before"
-                    " this node heard its log; they are known once their clients subscribe again, or list"
-                    " them as `consumers` of site_broker, or name its `persistence_file` there",
-                    self.table.unknown[shared],
+                    "! the site's broker counts %s that nobody told of: from before this node heard"
+                    " its log. To make them known, let their clients subscribe again, or list them as"
+                    " `consumers` of site_broker, or name its `persistence_file` there",
+                    counted(self.table.unknown[shared], "subscription"),
                 )
 
     def nobody(self, delivery: BrokerDelivery, topic: str) -> bool:
@@ -261,7 +262,7 @@ class LogDiscovery:
         elif not self.tells:
             state = "the broker does not tell who subscribes"
         elif self.table.missing:
-            state = f"{self.table.missing} subscriptions unknown"
+            state = f"{counted(self.table.missing, 'subscription')} unknown"
         else:
             state = "complete"
         return {

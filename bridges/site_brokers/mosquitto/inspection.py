@@ -20,6 +20,7 @@ from bridges.site_brokers.mosquitto.log_lines import LOG, SUBSCRIBE, UNSUBSCRIBE
 from bridges.site_brokers.mosquitto.login import ONE_ID, MqttAccess, Unsupported
 from bridges.site_brokers.mosquitto.names import OURS, Names
 from bridges.site_brokers.mosquitto.ownership import HOLDER, WHO
+from treeconnector.wording import counted
 
 _PATIENCE: Final = 3.0
 _SAVES: Final = 0.5
@@ -235,8 +236,8 @@ def _before(setup: Setup, ears: _Ears) -> list[Finding]:
     if ears.held or not ears.there or setup.settings.persistence_file is not None:
         return []
     text = (
-        f"the broker has {ears.there} subscriptions already, and no list of them: start the node, then"
-        " restart the broker once: its applications subscribe again, and are found. Else name what they read"
-        " under site_broker's `consumers`; of sessions that are kept, its `persistence_file` tells"
+        f"the broker has {counted(ears.there, 'subscription')} already, and no list of them: start the node,"
+        " then restart the broker once: its applications subscribe again, and are found. Else name what they"
+        " read under site_broker's `consumers`; of sessions that are kept, its `persistence_file` tells"
     )
     return [Finding(False, text)]

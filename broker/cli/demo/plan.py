@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from config.fleet.permits import Permitted
 from config.fleet.row import SiteRow
+from treeconnector.wording import counted
 
 OFFERS: Final = 120
 _PORTS: Final = range(20_000, 32_000)
@@ -171,7 +172,8 @@ def free_ports(count: int) -> list[int]:
         if len(found) == count:
             return found
     raise OSError(
-        f"only {len(found)} free ports of {_PORTS.start} to {_PORTS.stop} on 127.0.0.1; need {count}"
+        f"only {counted(len(found), 'free port')} of {_PORTS.start} to {_PORTS.stop} on 127.0.0.1;"
+        f" need {count}"
     )
 
 

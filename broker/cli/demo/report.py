@@ -7,6 +7,7 @@ from rich.console import Console
 from broker.cli.demo.costs import MEASURED_ON, Cost
 from broker.cli.demo.ledger import Ledger
 from broker.cli.output import table
+from treeconnector.wording import counted
 
 Report = dict[str, Any]
 COSTS: Final = ("added", "closed", "ttl_2_added", "ttl_2_closed", "ttl_3_added", "ttl_3_closed")
@@ -69,7 +70,7 @@ def print_report(report: Report, console: Console) -> None:
     _print_messages(report, console)
     _print_consumers(report, console)
     if report["strange"]:
-        console.print(f"{report['strange']} messages arrived that nobody sent")
+        console.print(f"{counted(report['strange'], 'message')} arrived that nobody sent")
     if report["nodes_that_failed_to_stop"]:
         console.print(f"failed to stop: {', '.join(report['nodes_that_failed_to_stop'])}")
     verdict = "[green]every message arrived, once[/green]" if report["well"] else "[red]not well[/red]"
@@ -85,10 +86,10 @@ def _print_messages(report: Report, console: Console) -> None:
         figures = (row[key] for key in FIGURES[:6])
         made.add_row(row["what"], *map(str, figures))
     console.print(made)
-    if report["total"]["not_sent"]:
-        console.print(f"{report['total']['not_sent']} messages were not taken by their node")
-    if report["total"]["given_again"]:
-        console.print(f"{report['total']['given_again']} were given again, and known by their id")
+    if not_sent := report["total"]["not_sent"]:
+        console.print(f"{counted(not_sent, 'message', 'was', 'were')} not taken by their node")
+    if again := report["total"]["given_again"]:
+        console.print(f"{counted(again, 'message', 'was', 'were')} given again, and known by their id")
 
 
 def _print_consumers(report: Report, console: Console) -> None:

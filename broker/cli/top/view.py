@@ -8,10 +8,10 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from broker.cli.output import counted
 from broker.cli.status import below_line, duration, readiness, size
 from broker.cli.top.look import Fields, LinkLine, Look, QueueLine, printable
 from broker.cli.views.below import state
+from treeconnector.wording import counted
 
 NARROW: Final = 60
 MIDDLE: Final = 90

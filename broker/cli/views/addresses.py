@@ -3,6 +3,7 @@
 from broker.cli.node_api import Fields
 from broker.cli.output import note, print_table, say_more, table
 from broker.cli.status import duration
+from treeconnector.wording import counted
 
 
 def addresses(found: Fields) -> None:
@@ -21,7 +22,8 @@ def addresses(found: Fields) -> None:
     print_table(made)
     say_more(found)
     if found["asking"]:
-        note(f"{found['asking']} questions have no answer yet; {found['waiting']} messages wait for one")
+        asking = counted(found["asking"], "question", "has", "have")
+        note(f"{asking} no answer yet; {counted(found['waiting'], 'message', 'waits', 'wait')} for one")
 
 
 def who_has(found: Fields) -> None:

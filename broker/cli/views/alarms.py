@@ -1,7 +1,8 @@
 """Alarms on a node's figures."""
 
 from broker.cli.node_api import Fields
-from broker.cli.output import counted, print_table, printable, table
+from broker.cli.output import print_table, printable, table
+from treeconnector.wording import counted
 
 
 def alarms(found: Fields) -> None:

@@ -1,7 +1,7 @@
 """Messages that were moved."""
 
 from broker.cli.node_api import Fields
-from broker.cli.output import counted
+from treeconnector.wording import counted
 
 
 def move(found: Fields) -> None:

@@ -3,13 +3,14 @@
 from broker.cli.node_api import Fields
 from sapwood.protocol.errors import InvalidName
 from sapwood.protocol.names import node_name
+from treeconnector.wording import counted
 
 
 def leave(found: Fields, given: Fields) -> None:
     """A node that has left its tree."""
     print(f"{given['url']} has left its tree and stops: its routes are withdrawn")
     if kept := found.get("messages_kept_here"):
-        print(f"{kept} messages could not be handed over and stay in its data folder")
+        print(f"{counted(kept, 'message')} could not be handed over, kept in its data folder")
     if commands := found.get("site_broker"):
         print("the site's broker keeps what it has for this node; to have it forget the node, run there:")
         for command in commands:

@@ -5,6 +5,7 @@ from typing import Final
 from broker.cli.node_api import Fields, NodeApi
 from broker.cli.output import note, print_table, say_more, table
 from config.errors import did_you_mean
+from treeconnector.wording import counted
 
 _NOT_HERE: Final = "unknown"
 _SHOWN: Final = 5
@@ -33,7 +34,7 @@ def change(child: Fields) -> None:
     else:
         print("  may do everything")
     if child["refused"]:
-        print(f"  refused {child['refused']} times; lately:")
+        print(f"  refused {counted(child['refused'], 'time')}; lately:")
     for refusal in child["refusals"]:
         what = f", the last: {refusal['what']}" if refusal["what"] else ""
         print(f"    {refusal['times']} x {refusal['rule']}{what}")

@@ -1,7 +1,7 @@
 """Queues."""
 
 from broker.cli.node_api import Fields
-from broker.cli.output import counted
+from treeconnector.wording import counted
 
 
 def purge(found: Fields, given: Fields) -> None:

@@ -1,8 +1,9 @@
 """Sessions and consumers."""
 
 from broker.cli.node_api import Fields
-from broker.cli.output import counted, print_table, say_more, table
+from broker.cli.output import print_table, say_more, table
 from broker.cli.status import duration, size
+from treeconnector.wording import counted
 
 
 def listed(found: Fields) -> None:

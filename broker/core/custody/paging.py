@@ -25,6 +25,7 @@ from broker.core.rows import BundleRow, CopyRow, PageRow, StoredEntry, Transacti
 from sapwood.protocol import bundles
 from sapwood.protocol.bundles import Flag
 from sapwood.protocol.errors import StoreError
+from treeconnector.wording import counted
 
 ReadCopies = Callable[[Sequence[int], bool], Sequence[StoredEntry]]
 """Rows of entries with their bundles' headers, in order; with the bodies where that is asked."""
@@ -265,8 +266,8 @@ class Paging:
         found = self._read(page.rows, page.size <= _WITH_BODIES)
         if len(found) != len(page):
             raise StoreError(
-                f"{len(page) - len(found)} of {len(page)} messages that wait in {page.queue.name} are not in"
-                " the store: something else has written to it; start the node again"
+                f"{len(page) - len(found)} of {counted(len(page), 'message')} in {page.queue.name} cannot be"
+                " found in the store: something else has written to it; start the node again"
             )
         return found
 

@@ -27,6 +27,7 @@ from treeconnector.hellos import mesh_name
 from treeconnector.link import Link, Standing
 from treeconnector.permits import Permit
 from treeconnector.relations import Relation
+from treeconnector.wording import counted
 
 _LISTED: Final = 10
 
@@ -395,7 +396,7 @@ class Neighbour:
         if self.blocked or self.error or not self.refusals.total:
             return self.blocked or self.error
         latest = self.refusals.latest()[0]
-        return f"refused it {latest.times} times: {latest.rule}"
+        return f"refused it {counted(latest.times, 'time')}: {latest.rule}"
 
     @property
     def state(self) -> str:

@@ -25,6 +25,7 @@ from sapwood.protocol.bundles import Flag, Header
 from sapwood.protocol.destinations import Destination
 from sapwood.protocol.errors import FrameError
 from treeconnector.identity import BundleIds
+from treeconnector.wording import counted
 
 _KEPT: Final = Flag.PERSISTENT | Flag.COMPRESSED | Flag.MAYBE_DUPLICATE
 
@@ -89,7 +90,7 @@ class Moving:
             self._admission.check_open()
             return
         if self._admission.fits(to, "", count, header.size, header.scope, 0) < count:
-            raise QueueFull(f"QUEUE_FULL: {to} has no room for {count} messages more")
+            raise QueueFull(f"QUEUE_FULL: {to} has no room for {counted(count, 'message')} more")
 
     def _part(self, entry: QueueEntry, bits: int, to: Destination | None) -> tuple[Header, bytes]:
         try:

@@ -278,7 +278,7 @@ def test_the_report_reads_as_text(model):
     damage(path, leaf_holding(path, (300).to_bytes(16, "big")))
     report = recover(model)
     text = str(report)
-    assert f"bundle: {report.saved['bundle']} rows saved, 1 unreadable stretches" in text
+    assert f"bundle: {report.saved['bundle']} rows saved, unreadable stretches: 1" in text
     assert (
         f"bundles lost: {report.lost_bundles} ({report.lost_copies} deliveries); dead letters made: 0" in text
     )

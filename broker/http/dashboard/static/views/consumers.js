@@ -71,7 +71,7 @@ function numbered(rows) {
 function sessionsOf(row) {
   if (row.session) return row.session;
   if (Array.isArray(row.sessions)) return row.sessions.join(", ");
-  return row.readers !== undefined ? `${count(row.readers)} readers` : "";
+  return row.readers !== undefined ? plural(row.readers, "reader") : "";
 }
 
 function stateOf(row) {

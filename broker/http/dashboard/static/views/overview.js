@@ -208,7 +208,7 @@ function drawState(tiles, status, histories) {
   tiles.store.draw({
     value,
     unit: unit ? `${unit} used` : "",
-    note: store.commits ? `${short(store.commits)} commits` : "",
+    note: store.commits ? `${short(store.commits)} ${store.commits === 1 ? "commit" : "commits"}` : "",
     foot: `${bytes(store.disk_free)} free${store.commit_s ? ` · commit ${duration(store.commit_s)}` : ""}`,
   });
 }
