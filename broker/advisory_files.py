@@ -150,7 +150,10 @@ class _Compressor:
         part = path.with_name(f".{path.name}.part")
         try:
             if self._copy(path, part):
-                part.rename(path.with_name(path.name + ".gz"))
+                whole = part.rename(path.with_name(path.name + ".gz"))
+                # Whoever removes the oldest may have looked for it before it had that name.
+                if not path.exists():
+                    whole.unlink(missing_ok=True)
                 path.unlink(missing_ok=True)
         except OSError:
             pass

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from broker import advisory_files
 from broker.advisory_log import AdvisoryLog, LogError, LogRow, iso_time, read_log
 from sapwood.protocol.destinations import Kind
 from treeconnector.frames import Advice
@@ -204,6 +205,21 @@ def test_files_are_begun_anew_compressed_and_the_oldest_goes(make, tmp_path):
         assert len(file.read()) >= 1000
     rows = [row.destination for row in read_log(tmp_path)]
     assert rows == [f"q{number}" for number in range(40 - len(rows), 40)]
+
+
+def test_a_file_that_is_removed_while_it_is_compressed_stays_gone(make, tmp_path, monkeypatch):
+    copy = advisory_files._Compressor._copy
+
+    def removed_behind(self, path: Path, part: Path) -> bool:
+        done = copy(self, path, part)
+        path.unlink(missing_ok=True)  # as the oldest
+        return done
+
+    monkeypatch.setattr(advisory_files._Compressor, "_copy", removed_behind)
+    log = make(max_bytes=1000, max_files=3)
+    fill(log, 20)
+    log.settle()
+    assert names(tmp_path) == ["north.advisories.jsonl"]
 
 
 def test_without_gzip_files_stay_as_they_are(make, tmp_path):
