@@ -43,23 +43,22 @@ from treeconnector.static_routes import StaticRoute
 async def tell(node: RunningNode) -> Definitions:
     """In an order that stays, so that two files can be compared line by line."""
     core = node.core
-    count = len(core.custody.queues) + len(core.topics.subscriptions) + len(core.table.static)
-    if count > MOST:
-        raise SwitchError(f"REFUSED: {node.name} has {count} definitions, and a file takes {MOST}")
     queues = [
-        definition_of(node, each)
-        async for part in chunks(list(core.custody.queues.values()))
-        for each in part
-        if is_defined(each)
+        each async for part in chunks(list(core.custody.queues.values())) for each in part if is_defined(each)
     ]
     subscriptions, left_out = await _subscriptions(node)
+    permits = await _permits(node)
+    count = len(queues) + len(subscriptions) + len(core.table.static) + len(permits)
+    if count > MOST:
+        raise SwitchError(f"REFUSED: {node.name} has {count} definitions, and a file takes {MOST}")
+    told = [definition_of(node, each) async for part in chunks(queues) for each in part]
     return Definitions(
         format=FORMAT,
         node=node.name,
-        queues=sorted(queues, key=lambda each: each.name),
+        queues=sorted(told, key=lambda each: each.name),
         subscriptions=subscriptions,
         routes=sorted(map(_route, core.table.static), key=_words),
-        permits=_permits(node),
+        permits=permits,
         left_out=left_out,
     )
 
@@ -137,12 +136,16 @@ def _words(route: RouteDefinition) -> tuple[str, str, str]:
     return route.kind, route.destination, route.gateway
 
 
-def _permits(node: RunningNode) -> list[PermitDefinition]:
+async def _permits(node: RunningNode) -> list[PermitDefinition]:
     """Of children that have come, and of those for which an operator has said it."""
     permits = node.core.permits
     names = {each.name for each in node.core.context.children()} | permits.set_for
-    found = ((name, own_grant(node, name)) for name in sorted(names))
-    return [permit_definition(grant, name in permits.set_for) for name, grant in found if grant is not None]
+    return [
+        permit_definition(grant, name in permits.set_for)
+        async for part in chunks(sorted(names))
+        for name in part
+        if (grant := own_grant(node, name)) is not None
+    ]
 
 
 def permit_definition(grant: Grant, is_set: bool) -> PermitDefinition:

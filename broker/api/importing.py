@@ -4,8 +4,9 @@ Law: a plan that is not right makes nothing; it says all that is wrong, each wit
 part is one commit, so a crash leaves some parts made: taking the file again makes the rest.
 """
 
+import asyncio
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -22,7 +23,7 @@ from broker.api.definition_file import (
     SubscriptionDefinition,
     own_grant,
 )
-from broker.api.pages import chunks
+from broker.api.pages import CHUNK, chunks
 from broker.core.errors import BadRequest, SwitchError
 from sapwood.protocol import destinations
 from sapwood.protocol.errors import RouteError, SapwoodError
@@ -86,7 +87,7 @@ class Plan:
         self, name: str, items: list[Any], kind: type[_Item], look: Callable[[_Item, str], bool | None]
     ) -> None:
         """Look at each item; `look` says whether it is to be made, None: neither made nor the same."""
-        async for part in chunks(list(enumerate(items))):
+        async for part in _shares(items):
             for index, item in part:
                 place = f"{name}[{index}]"
                 try:
@@ -254,6 +255,21 @@ class Plan:
         if new:
             core.switch.interest.subscribed(subscription)
             core.topics.greet(subscription)
+
+
+async def _shares(items: list[Any]) -> AsyncIterator[list[tuple[int, Any]]]:
+    """With their places, so many at a time as take no longer than a chunk: an item may have 10,000 rules."""
+    part: list[tuple[int, Any]] = []
+    weight = 0
+    for index, item in enumerate(items):
+        part.append((index, item))
+        lists = item.values() if isinstance(item, dict) else ()
+        weight += 1 + sum(len(each) for each in lists if isinstance(each, list))
+        if weight >= CHUNK:
+            yield part
+            part, weight = [], 0
+            await asyncio.sleep(0)
+    yield part
 
 
 def _token(said: SubscriptionDefinition) -> str:

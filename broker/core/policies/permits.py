@@ -15,7 +15,7 @@ Law: what waits here of one child is bounded (`CoreSettings.child_waiting`). Fir
 it has; who does not is not read any more: the link ends. A child without permits is trusted, as before.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from functools import partial
 from typing import Final
 
@@ -147,9 +147,9 @@ class ChildPermits(Policy):
         self._refresh()
 
     @property
-    def set_for(self) -> frozenset[str]:
-        """The children for which an operator has said it, whether they have ever come or not."""
-        return frozenset(self._set)
+    def set_for(self) -> Set[str]:
+        """The children for which an operator has said it now, whether they have ever come or not."""
+        return self._set.keys()
 
     def granted_here(self) -> tuple[Grant, ...]:
         """The grants of the nodes above to this node; empty: it may do everything."""

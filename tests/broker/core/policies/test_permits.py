@@ -663,3 +663,13 @@ def test_repr_says_how_many(tree: Forest) -> None:
     tree["hq"].core.permits.set(grant("hq", "york"))
     assert repr(tree["hq"].core.permits) == "<ChildPermits of hq set=1 told by nobody>"
     assert repr(tree["york"].core.permits) == "<ChildPermits of york set=0 told by hq>"
+
+
+def test_the_children_for_which_an_operator_has_said_it_are_not_copied_for_each_question(
+    tree: Forest,
+) -> None:
+    """Of 20,000 of them a copy takes a millisecond, and a list asks for each."""
+    permits = tree["hq"].core.permits
+    said = permits.set_for
+    permits.set(Grant("hq", "kiosk", consume=("all/#",)))
+    assert set(said) == {"kiosk"}

@@ -1,5 +1,7 @@
 """A node's definitions are told as one file over its API, and taken at another real node."""
 
+import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -9,7 +11,8 @@ from typing import Any
 import aiohttp
 import pytest
 
-from broker.api import importing
+from broker.api import definitions, importing
+from broker.api.pages import CHUNK
 from broker.core.messages.queue_names import SYSTEM
 from broker.entrance.passwords import hashed
 from broker.node import Node
@@ -17,6 +20,7 @@ from config.accounts import Account
 from config.model import AdvisoryLog, Delivery, DestinationPolicy, Http, Listener, Site
 from sapwood import connect
 from sapwood.client import Client
+from treeconnector.permits import Grant, Rules
 
 WORD = "a long password"
 TOKEN = {"Authorization": "Bearer operator"}
@@ -211,3 +215,44 @@ async def test_two_of_one_kind_that_cannot_both_be_made_are_refused(
     file["queues"].pop()
     assert "queues: this node has 1 queues" in (await old("POST /api/definitions", 400, json=file))["text"]
     assert not (await old("GET /api/definitions"))["queues"]
+
+
+async def test_a_file_is_refused_for_what_stands_in_it_and_not_for_what_the_node_has_for_itself(
+    old: At, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await fill(old)
+    await old("POST /api/publish/queue:passing", data=b"nobody made this queue")
+    file = await old("GET /api/definitions")
+    there = sum(len(file[each]) for each in ("queues", "subscriptions", "routes", "permits"))
+    monkeypatch.setattr(definitions, "MOST", there)
+    assert await old("GET /api/definitions") == file
+    monkeypatch.setattr(definitions, "MOST", there - 1)
+    said = (await old("GET /api/definitions", 409))["text"]
+    assert said == f"york has {there} definitions, and a file takes {there - 1}"
+
+
+async def test_so_many_rules_are_looked_at_before_others_have_their_turn(
+    old: At, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One permit may have 10,000 rules: they count, and not the permits."""
+    turn, looked_at = 0, Counter[int]()
+
+    def counted(grant: Grant) -> Rules:
+        looked_at[turn] += len(grant.consume)
+        return Rules(grant)
+
+    async def others() -> None:
+        nonlocal turn
+        while True:
+            turn += 1
+            await asyncio.sleep(0)
+
+    monkeypatch.setattr(importing, "Rules", counted)
+    task = asyncio.create_task(others())
+    permits = [
+        {"child": f"kiosk-{n}", "consume": [f"all/{n}/{m}" for m in range(CHUNK // 2)]} for n in range(8)
+    ]
+    answer = await old("POST /api/definitions", json={"format": 1, "permits": permits})
+    task.cancel()
+    assert answer["made"]["permits"] == 8
+    assert max(looked_at.values()) <= CHUNK
