@@ -5,6 +5,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from broker.alarms import webhook
 from broker.alarms.watch import AlarmWatch
 from broker.alarms.webhook import Receiver
 from config.alarms import AlarmRule
@@ -67,3 +68,14 @@ async def test_a_file_of_an_older_version_ends_nothing(tmp_path: Path) -> None:
     assert (told(watch), watch.since("backlog")) == ([], None)
     kept = watching(tmp_path, BACKLOG)
     assert (kept.raised[0].rule, kept.since("backlog")) == (BACKLOG, 5.0)
+
+
+async def test_tests_of_the_webhook_push_out_no_alarm_that_waits(tmp_path: Path) -> None:
+    """An operator may ask for tests, and hides no alarm from the receiver by them."""
+    watch = watching(tmp_path, DEAD)
+    watch.look({"dead": 11.0})
+    ids = {watch.test() for _ in range(webhook.MOST + 1)}
+    await watch.close()
+    assert watch.webhook is not None
+    assert [each["state"] for each in watch.webhook.waiting] == ["raised", "test"]
+    assert ids == {watch.webhook.waiting[1]["id"]}
