@@ -16,6 +16,7 @@ from typing import Any, Final
 from tenacity import RetryCallState, retry_if_exception
 
 from bridges.site_brokers.base import Bridge, SiteBrokerError, SiteBrokerRefused, in_parts
+from broker.core.messages.queue_names import is_internal
 from broker.core.policy import Policy
 from broker.core.site.site import SiteClient as CoreSite
 from broker.host import Host
@@ -227,6 +228,8 @@ class SiteDesk(Policy):
 
     def _fits(self, key: Destination) -> bool:
         settings = self._host.core.settings
+        if is_internal(key):
+            return self._leave_out(key, "nodes talk with each other by queues of that name")
         try:
             if key.kind == Kind.TOPIC:
                 check_pattern(key.name, settings.max_filter_length, settings.max_levels)

@@ -19,7 +19,7 @@ from broker.core.clients.switch import Switch
 from broker.core.context import Context
 from broker.core.delivery.delivery import Dispatcher
 from broker.core.messages.queue import Queue, QueueEntry
-from broker.core.messages.queue_names import SITE
+from broker.core.messages.queue_names import SITE, is_internal
 from broker.core.policy import Policy
 from broker.core.routing.forwarding import Forwarder
 from broker.core.routing.subscriptions import Subscription
@@ -119,6 +119,9 @@ class SiteClient(Policy):
 
     def restore_consumer(self, row: SubscriptionRow) -> None:
         key, now = parse(row.pattern), self._context.clock.now
+        if is_internal(key):  # written before these were left out
+            self._context.custody.transaction.delete(SubscriptionRow, row.id)
+            return
         self.consumers[key] = {_RECOVERED}
         if not key.node and self._interests.add(key, _consumer_id(_RECOVERED), _RECOVERED, now) is not None:
             for local_route_changed in self._context.policies.local_route_changed:
@@ -412,7 +415,7 @@ class SiteClient(Policy):
 
     def _is_wanted(self, key: Destination) -> bool:
         context, mine = self._context, len(self.consumers.get(key, ()))
-        if key.kind == Kind.DOMAIN:
+        if key.kind == Kind.DOMAIN or is_internal(key):
             return False
         read_here = mine or key._replace(node=context.name) in self.consumers
         if key.kind == Kind.QUEUE and (read_here or context.settings.policy(key).home):

@@ -242,3 +242,12 @@ async def test_very_much_that_is_wanted_is_told_some_at_a_time(
         ((wanted, when),) = told_at
         assert wanted == keys
         assert when >= 20
+
+
+@pytest.mark.parametrize("name", ["System", "System.answers", "RoutingMgr", "lm"])
+async def test_a_queue_by_which_nodes_talk_is_not_read_for_the_site(visit: Visit, name: str) -> None:
+    """An application there would get other nodes' questions, and the node would not."""
+    async with visit(f"queue:{name}", "queue:orders") as (node, bridge):
+        await until(lambda: parse("queue:orders") in node.core.site.consumers)
+        bridge.desk.came(BrokerConsumer(parse(f"queue:{name}@york"), "another"))
+        assert set(node.core.site.consumers) == {parse("queue:orders")}

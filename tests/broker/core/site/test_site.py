@@ -321,3 +321,25 @@ def test_whether_a_topic_is_taken_costs_what_matches_it_however_much_is_wanted(
     gone.disconnect()
     forest.settle(30.0)
     assert not broker.site.takes_from_site("stock/tea")
+
+
+def test_a_row_of_a_queue_by_which_nodes_talk_is_forgotten_at_a_start(forest: Forest) -> None:
+    """Nodes wrote such rows once, and gave the site's broker the questions of other nodes."""
+    forest.add("york")
+    broker = Broker(forest, "york")
+    broker.consumers("queue:System", "queue:orders")
+    forest["york"].crash()
+    forest["york"].boot()
+    assert set(forest["york"].core.site.consumers) == {parse("queue:orders")}
+    forest.settle(1.0)
+    patterns = {row.pattern for row in forest["york"].disk.rows(SubscriptionRow)}
+    assert patterns == {"queue:orders"}
+
+
+def test_a_queue_by_which_nodes_talk_is_not_taken_from_the_broker(forest: Forest) -> None:
+    """Whoever says elsewhere that he reads it."""
+    broker = chain(forest)
+    hq = Broker(forest, "hq")
+    hq.consumers("queue:System", "queue:orders")
+    forest.settle(1.0)
+    assert wanted(broker) == {"queue:orders"}
