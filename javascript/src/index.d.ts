@@ -1,3 +1,4 @@
+/// <reference lib="esnext.disposable" />
 /** The client library of Sapwood for JavaScript. Times are milliseconds unless they say otherwise. */
 
 /** A whole number; a `bigint` where it has more than 53 bits. */

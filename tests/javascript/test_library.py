@@ -99,6 +99,11 @@ def test_the_package_has_the_project_s_version_and_names_its_files() -> None:
     assert (LIBRARY / package["types"]).is_file()
 
 
+def test_the_package_has_the_licence_itself_since_npm_packs_no_link() -> None:
+    assert not (LIBRARY / "LICENSE").is_symlink()
+    assert (LIBRARY / "LICENSE").read_text() == (ROOT / "LICENSE").read_text()
+
+
 def test_what_is_exported_is_declared(tmp_path: Path) -> None:
     listing = f'import("{LIBRARY}/src/index.js").then((found) => console.log(Object.keys(found).join()))'
     ran = subprocess.run(["node", "-e", listing], capture_output=True, text=True, check=True, timeout=60)
@@ -110,12 +115,15 @@ def test_a_runtime_without_a_websocket_is_told_what_to_do(tmp_path: Path) -> Non
     program = tmp_path / "program.mjs"
     program.write_text(
         f'import {{ connect }} from "{LIBRARY}/src/index.js";\n'
-        "await connect('http://127.0.0.1:1', { WebSocket: undefined })"
-        ".catch((error) => console.log(error.message));"
+        "const tried = () => connect('http://127.0.0.1:1').catch((error) => console.log(error.message));\n"
+        "await tried();\n"
+        "globalThis.WebSocket = class { constructor() { throw new Error('it is found later too'); } };\n"
+        "await tried();"
     )
     bare = f"delete globalThis.WebSocket; await import({json.dumps(program.as_uri())});"
     ran = subprocess.run(
         ["node", "--input-type=module", "-e", bare], capture_output=True, text=True, timeout=60
     )
     assert "this runtime has no WebSocket: use Node.js 22 or later" in ran.stdout, ran.stderr
+    assert ran.stdout.endswith("it is found later too\n")
     assert command(tmp_path)[0] == "node"
