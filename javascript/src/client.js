@@ -8,7 +8,7 @@
 
 import { randomUUID } from "node:crypto";
 
-import { NotKnown, SendGivenUp, Unconfirmed } from "./errors.js";
+import { NotKnown, SendGivenUp, SendRejected, Unconfirmed } from "./errors.js";
 import * as frames from "./frames.js";
 import * as options from "./options.js";
 import { Call, Outbox } from "./outbox.js";
@@ -18,7 +18,7 @@ import { currentTask } from "./tasks.js";
 import { until } from "./waits.js";
 
 const DEFAULT_ADDRESS = "http://127.0.0.1:7600";
-const YIELD_BYTES = 512 * 1024;
+const LARGEST = 16 * 1024 * 1024 - 64 * 1024;
 const DEFAULTS = {
   session: "",
   secret: "",
@@ -31,7 +31,7 @@ const DEFAULTS = {
   keepAlive: 15_000,
   onConnected: () => {},
   onLost: () => {},
-  WebSocket: globalThis.WebSocket,
+  WebSocket: undefined,
 };
 const CHECKS = {
   session: options.text,
@@ -74,14 +74,13 @@ export class Client {
   #session;
   #outbox;
   #timeout;
-  #rested = 0;
-  #sent = 0;
 
   constructor(address, given) {
     const said = options.settled(given, DEFAULTS, CHECKS);
     if (said.password && !said.account) {
       throw new TypeError("a password is an account's: give `account` too, or the session secret as `secret`");
     }
+    said.WebSocket ??= globalThis.WebSocket;
     if (!said.WebSocket) throw new TypeError(NO_WEBSOCKET);
     const fresh = randomUUID().replaceAll("-", "");
     const addresses = Array.isArray(address) ? address : [address];
@@ -124,11 +123,11 @@ export class Client {
     if (session.error) return;
     const timeout = this.#timeout;
     const settled = async () => {
-      while (this.#outbox.messages && !session.error) await session.moved();
+      while (this.#outbox.unconfirmed) await session.moved();
       await session.sendRest();
     };
-    await until(settled(), { timeout }, (cause) => cause).catch(() => {});
-    const left = this.#outbox.messages;
+    await until(settled, { timeout }, (cause) => cause).catch(() => {});
+    const left = this.#outbox.unconfirmed;
     session.close();
     if (left) throw new Unconfirmed(left);
   }
@@ -158,38 +157,28 @@ export class Client {
 
   #message(destination, payload, given) {
     const task = currentTask();
-    return options.messageOf(destination, payload, task && given.taskId === undefined ? { ...given, taskId: task } : given);
+    const own = task && given.taskId === undefined ? { ...given, taskId: task } : given;
+    const made = options.messageOf(destination, payload, own);
+    const size = made.message.length;
+    if (size <= LARGEST) return made;
+    const text = `${size} bytes: a session takes messages of at most ${LARGEST}`; // a larger one would end each connection
+    throw new SendRejected([{ first: 0, last: 0, code: "TOO_LARGE", text }]);
   }
 
   async #give(call, { timeout, signal }, messages) {
     this.#session.checkOpen();
-    let isGivenUp = false;
-    const sending = async () => {
-      for (const message of messages) {
-        if (!this.#outbox.hasRoom || this.#sent - this.#rested > YIELD_BYTES) await this.#room();
-        if (isGivenUp) return;
-        this.#sent += message.message.length;
-        this.#outbox.add(message, call);
-        this.#session.work();
-      }
+    const sending = () => {
+      messages.forEach((message) => this.#outbox.add(message, call));
       call.end();
-      await call.promise;
+      this.#session.work();
+      return call.promise;
     };
-    await until(sending(), { timeout, signal }, (cause) => {
-      isGivenUp = true;
+    await until(sending, { timeout, signal }, (cause) => {
       const isUnsent = this.#outbox.withdraw(call);
+      this.#session.work();
       this.#session.look();
       return new SendGivenUp(!isUnsent, cause);
     });
-  }
-
-  /** Waits until the window has room; now and then lets others run. */
-  async #room() {
-    while (!this.#outbox.hasRoom) await this.#session.moved();
-    this.#session.checkOpen();
-    this.#rested = this.#sent;
-    await new Promise((resolve) => setTimeout(resolve));
-    this.#session.checkOpen();
   }
 
   // --- queues and subscriptions

@@ -7,7 +7,7 @@
  */
 
 import { Reader, Unreadable, decode } from "./msgpack.js";
-import { propertiesFrom } from "./options.js";
+import { propertiesFrom, text } from "./options.js";
 
 const RANGES_IN_FRAME = 4096;
 const COMPRESSED = 16;
@@ -40,7 +40,7 @@ export class Acks {
   }
 }
 
-/** Of one subscription, bounded: the bundles that came last. */
+/** Of one subscription, bounded: the bundles that came last, and those of which the application has some. */
 export class Memory {
   #bundles = new Map();
   #most;
@@ -49,26 +49,44 @@ export class Memory {
     this.#most = most;
   }
 
-  /** `bits` arrived: those that are new here, and those that were acknowledged here before. */
-  handOut(bundle, bits) {
+  /**
+   * `bits` arrived: those that are new here, and those that were acknowledged here before. `base`: the transfer id of the
+   * bundle's first message, which is another where the bundle left the node and came back.
+   */
+  handOut(bundle, bits, base) {
     const known = this.#bundles.get(bundle) ?? { seen: 0n, done: 0n };
     const found = { fresh: bits & ~known.seen, done: bits & known.done };
     known.seen |= bits;
+    known.base = base;
     this.#bundles.delete(bundle);
     this.#bundles.set(bundle, known);
-    if (this.#bundles.size > this.#most) this.#bundles.delete(this.#bundles.keys().next().value);
+    this.#trim();
     return found;
   }
 
-  acknowledge(bundle, bit) {
-    const known = this.#bundles.get(bundle);
-    if (known) known.done |= bit;
+  #trim() {
+    for (let tried = 0; this.#bundles.size > this.#most; tried++) {
+      const [bundle, known] = this.#bundles.entries().next().value;
+      this.#bundles.delete(bundle);
+      if (known.seen !== known.done && tried < this.#most) this.#bundles.set(bundle, known);
+    }
   }
 
-  /** They were given back: they are new when they come again. */
-  forget(bundle, bit) {
+  /** The transfer id by which the node knows a message now; `otherwise` where it is not remembered. */
+  idOf(bundle, index, otherwise) {
     const known = this.#bundles.get(bundle);
-    if (known) Object.assign(known, { seen: known.seen & ~bit, done: known.done & ~bit });
+    return known ? known.base + index : otherwise;
+  }
+
+  acknowledge(bundle, index) {
+    const known = this.#bundles.get(bundle);
+    if (known) known.done |= 1n << BigInt(index);
+  }
+
+  /** It was given back or rejected: it is new if it comes again. */
+  forget(bundle, index) {
+    const known = this.#bundles.get(bundle);
+    if (known) known.seen &= ~(1n << BigInt(index));
   }
 
   /** What is not acknowledged is new when it comes again. */
@@ -77,11 +95,12 @@ export class Memory {
   }
 }
 
-/** One message. `end` says what becomes of it: `ack(id, bit)`, `nack`, `reject`. */
+/** One message. `end` says what becomes of it: `ack(id, bundle, index)`, `nack`, `reject`; the first of them counts. */
 export class Delivery {
   #frame;
   #index;
   #end;
+  #isEnded = false;
 
   constructor(frame, index, payload, properties, end) {
     this.#frame = frame;
@@ -130,12 +149,14 @@ export class Delivery {
 
   /** Nobody can deal with it: it becomes a dead letter, with the reason. */
   reject(reason = "") {
-    this.#tell("reject", reason);
+    this.#tell("reject", text("reason", reason));
   }
 
   #tell(what, ...more) {
-    const bit = 1n << BigInt(this.#frame.position + this.#index);
-    this.#end[what](this.#frame.first + this.#index, frameKey(this.#frame), bit, ...more);
+    if (this.#isEnded) return;
+    const { first, position } = this.#frame;
+    this.#end[what](first + this.#index, frameKey(this.#frame), position + this.#index, ...more);
+    this.#isEnded = true;
   }
 }
 
@@ -156,15 +177,14 @@ export function unpacked(frame, memory, end) {
   const { first, count, position } = frame;
   const found = { deliveries: [], again: [], unreadable: [] };
   const wanted = ((1n << BigInt(count)) - 1n) & ~maskOf(frame.skip);
-  const known = memory.handOut(frameKey(frame), wanted << BigInt(position));
+  const known = memory.handOut(frameKey(frame), wanted << BigInt(position), first - position);
   const fresh = frame.again ? wanted : known.fresh >> BigInt(position);
   const done = frame.again ? 0n : known.done >> BigInt(position);
   messagesOf(frame).forEach(({ payload, properties, error }, index) => {
     const bit = 1n << BigInt(index);
     if (done & bit) found.again.push(first + index);
-    if (!(fresh & bit)) return;
-    if (error) found.unreadable.push({ id: first + index, error });
-    else found.deliveries.push(new Delivery(frame, index, payload, properties, end));
+    if (error && wanted & bit) found.unreadable.push({ id: first + index, error });
+    else if (fresh & bit) found.deliveries.push(new Delivery(frame, index, payload, properties, end));
   });
   return found;
 }

@@ -29,6 +29,11 @@ export function text(name, value) {
   }
 }
 
+/** So many of its characters, none of them cut in two. */
+export function shortened(value, most) {
+  return [...value.slice(0, 2 * most)].slice(0, most).join("");
+}
+
 export function flag(name, value) {
   if (typeof value !== "boolean") throw wrong(name, value, "true or false");
   return value;
@@ -212,9 +217,12 @@ export function settled(given, defaults, checks) {
 
 export const atLeastOne = whole(1, Number.MAX_SAFE_INTEGER, "a whole number of 1 or more");
 
+/** For ever: a timer takes no more milliseconds. */
+export const LONGEST = 2 ** 31 - 1;
+
 export function milliseconds(name, value) {
   if (typeof value !== "number" || !(value > 0)) throw wrong(name, value, "milliseconds, more than 0");
-  return value;
+  return Math.min(value, LONGEST);
 }
 
 export function listener(name, value) {

@@ -3,7 +3,8 @@
  *
  * Law: a number is given once, when a frame is sealed, and the frame's bytes are kept until the node's confirmation covers
  * them: after a lost connection the same bytes go out under the same numbers. What is not sealed can be taken back. A
- * rejection is told when it is final, that is confirmed: what is sent again may be taken then.
+ * rejection is told when it is final, that is confirmed: what is sent again may be taken then. What the window has no room
+ * for waits here, in the order in which it was given.
  */
 
 import { SendRejected } from "./errors.js";
@@ -58,6 +59,7 @@ export class Call {
 /** Feed it with `add`, take `framesToSend`, tell it `confirm` and `reject`. */
 export class Outbox {
   #next = 1;
+  #waiting = [];
   #open = new Map();
   #full = [];
   #unsent = [];
@@ -78,16 +80,33 @@ export class Outbox {
     return this.messages < this.#most && this.bytes < this.#mostBytes;
   }
 
+  /** How many are not confirmed, those that wait for room included. */
+  get unconfirmed() {
+    return this.messages + this.#waiting.length;
+  }
+
   // --- sending
 
-  add({ route, message }, call) {
+  add(message, call) {
+    call.add();
+    if (this.hasRoom && !this.#waiting.length) this.#admit(message, call);
+    else this.#waiting.push([message, call]);
+  }
+
+  /** There may be room: whoever waits is next. */
+  #letIn() {
+    let count = 0;
+    while (this.hasRoom && count < this.#waiting.length) this.#admit(...this.#waiting[count++]);
+    this.#waiting.splice(0, count);
+  }
+
+  #admit({ route, message }, call) {
     let batch = this.#open.get(route.key);
     if (batch && batch.bytes + message.length > MOST_BYTES) batch = this.#end(route.key);
     if (!batch) {
       batch = { route, messages: [], calls: [], bytes: 0 };
       this.#open.set(route.key, batch);
     }
-    call.add();
     batch.messages.push(message);
     batch.calls.push(call);
     batch.bytes += message.length;
@@ -119,6 +138,9 @@ export class Outbox {
     }
     this.#full = batches.filter(({ messages }) => messages.length);
     this.#open.clear();
+    this.#waiting.filter(([, each]) => each === call).forEach(() => call.takeBack());
+    this.#waiting = this.#waiting.filter(([, each]) => each !== call);
+    this.#letIn();
     return !call.isSent;
   }
 
@@ -147,6 +169,7 @@ export class Outbox {
   fail(error) {
     const waiting = [...this.#sent, ...this.#full, ...this.#open.values()];
     waiting.forEach(({ calls }) => calls.forEach((call) => call.fail(error)));
+    this.#waiting.forEach(([, call]) => call.fail(error));
   }
 
   // --- what the node says
@@ -176,6 +199,7 @@ export class Outbox {
       this.#tell(sent);
     }
     this.#pending = this.#pending.filter(({ last }) => last > this.settledThrough);
+    this.#letIn();
   }
 
   /** Rejected numbers directly after `through` are settled as well. */

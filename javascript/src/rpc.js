@@ -6,6 +6,7 @@
  */
 
 import { BadReply, CallGivenUp, NobodyServes, ReplyLost, RequestFailed, ServiceError } from "./errors.js";
+import * as options from "./options.js";
 import { Server } from "./serving.js";
 import { currentTask, newTask } from "./tasks.js";
 import { until } from "./waits.js";
@@ -13,6 +14,14 @@ import { until } from "./waits.js";
 export const CONTENT_TYPE = "application/json";
 const DEFAULT_TIMEOUT = 30_000;
 const REPLY_CREDIT = 4096;
+const CALLING = { timeout: DEFAULT_TIMEOUT, signal: undefined, persistent: true, interface: "", version: "" };
+const CALLING_CHECKS = {
+  timeout: options.milliseconds,
+  persistent: options.flag,
+  interface: options.text,
+  version: options.text,
+};
+const CLOSED = "the caller was closed: no reply is waited for any more";
 
 /** Calls and serves over a client that is open. `timeout`: milliseconds that a call waits unless it says otherwise. */
 export class Rpc {
@@ -22,22 +31,25 @@ export class Rpc {
   #waiting = new Map();
   #mailbox = null;
   #replies = null;
+  #isClosed = false;
 
   constructor(client, { timeout = DEFAULT_TIMEOUT } = {}) {
     this.#client = client;
-    this.#timeout = timeout;
+    this.#timeout = options.milliseconds("timeout", timeout);
     /** Replies that nobody waited for any more. */
     this.late = 0;
   }
 
   /** Asks a service and returns its result. `queue`: NAME, or NAME@NODE for the service of one node. */
   async call(queue, method, parameters = {}, given = {}) {
-    const { timeout = this.#timeout, signal, persistent = true, interface: name = "", version = "" } = given;
+    const defaults = { ...CALLING, timeout: this.#timeout };
+    const { timeout, signal, persistent, interface: name, version } = options.settled(given, defaults, CALLING_CHECKS);
+    if (this.#isClosed) throw new ReplyLost(CLOSED);
     const payload = request(method, parameters, name, version);
     const number = this.#numbers++;
     const answer = new Promise((resolve, reject) => this.#waiting.set(number, { queue, method, resolve, reject }));
     answer.catch(() => {});
-    const options = {
+    const asked = {
       persistent,
       tell: true,
       correlationId: number,
@@ -47,22 +59,25 @@ export class Rpc {
       interface: name,
       interfaceVersion: version,
     };
+    const over = new AbortController();
     const ask = async () => {
       const replyTo = await this.#mail();
-      await this.#client.send(queueOf(queue), payload, { ...options, replyTo, signal });
+      await this.#client.send(queueOf(queue), payload, { ...asked, replyTo, signal: over.signal });
       return answer;
     };
     try {
-      return await until(ask(), { timeout, signal }, (cause) => new CallGivenUp(queue, method, cause));
+      return await until(ask, { timeout, signal }, (cause) => new CallGivenUp(queue, method, cause));
     } finally {
+      over.abort(); // a request that is not sent yet is not wanted any more
       this.#waiting.delete(number);
     }
   }
 
   /** Forgets all that is under way: its callers get `ReplyLost`. */
   close() {
+    this.#isClosed = true;
     this.#replies?.close();
-    this.#lost(new ReplyLost("the caller was closed: no reply is waited for any more"));
+    this.#lost(new ReplyLost(CLOSED));
   }
 
   // --- replies
@@ -78,9 +93,10 @@ export class Rpc {
 
   async #open() {
     const name = await this.#client.create();
+    if (this.#isClosed) throw new ReplyLost(CLOSED);
     const replies = this.#client.subscribe(`queue:${name}`, { credit: REPLY_CREDIT });
-    await replies.ready();
     this.#replies = replies;
+    await replies.ready();
     this.#read(replies);
     return name;
   }

@@ -8,6 +8,7 @@
  */
 
 import { RequestFailed, SendRejected, ServiceError } from "./errors.js";
+import { shortened } from "./options.js";
 import { task } from "./tasks.js";
 import { sleep } from "./waits.js";
 
@@ -23,7 +24,7 @@ export class Server {
   #workers;
   #subscription = null;
   #running = new Set();
-  #isClosed = false;
+  #closing = new AbortController();
   #end;
 
   constructor(client, queue, interfaces, workers) {
@@ -50,15 +51,20 @@ export class Server {
     this.#serve().then(this.#end.resolve, this.#end.reject);
   }
 
+  get #isClosed() {
+    return this.#closing.signal.aborted;
+  }
+
   /** Takes no more, lets those that run end, and leaves the rest to others. */
   async close() {
-    this.#isClosed = true;
+    this.#closing.abort();
     await Promise.allSettled(this.#running);
     this.#subscription?.close();
   }
 
   async #subscribe() {
     await this.#client.create(this.queue.slice("queue:".length));
+    if (this.#isClosed) return;
     this.#subscription = this.#client.subscribe(this.queue, { credit: this.#workers });
     await this.#subscription.ready();
   }
@@ -73,15 +79,19 @@ export class Server {
       } catch (error) {
         if (!(error instanceof RequestFailed)) throw error;
         this.#subscription = null;
-        await sleep(pause);
+        await sleep(pause, { signal: this.#closing.signal, ref: false });
       }
     }
   }
 
-  /** The node gives no more than `workers` of them that are not answered. */
+  /**
+   * The node gives no more than `workers` of them that are not answered. The subscription stays until those that run have
+   * ended: without it the node would give their requests to others.
+   */
   async #takeRequests() {
-    for await (const delivery of this.#subscription) {
-      if (this.#isClosed) return;
+    for (;;) {
+      const delivery = await this.#subscription?.take();
+      if (!delivery || this.#isClosed) return;
       const answer = this.#answer(delivery).catch((error) => this.#end.reject(error));
       this.#running.add(answer);
       answer.finally(() => this.#running.delete(answer));
@@ -106,8 +116,7 @@ export class Server {
       return written(result);
     } catch (error) {
       this.errors++;
-      const said = error instanceof ServiceError ? error : new ServiceError("FAILED", `${error?.name}: ${error?.message}`);
-      return fault(said);
+      return fault(error instanceof ServiceError ? error : new ServiceError("FAILED", wordsOf(error)));
     }
   }
 
@@ -126,7 +135,7 @@ export class Server {
         if (error.code === "TOO_LARGE") answer = fault(new ServiceError("RESULT_TOO_LARGE", error.message));
         else if (error.code !== "QUEUE_FULL") return;
       }
-      await sleep(pause);
+      await sleep(pause, { ref: false });
     }
   }
 }
@@ -170,19 +179,32 @@ function serves(here, asked) {
 }
 
 function written(result) {
+  let answer;
   try {
-    return JSON.stringify({ result: result ?? null });
+    answer = JSON.stringify({ result: result ?? null });
   } catch (error) {
-    throw new ServiceError("BAD_RESULT", `the result cannot be written as JSON: ${error.message}`);
+    throw new ServiceError("BAD_RESULT", `the result cannot be written as JSON: ${wordsOf(error)}`);
   }
+  if (answer === "{}") throw new ServiceError("BAD_RESULT", `a ${typeof result} cannot be written as JSON`);
+  return answer;
 }
 
 /** What of its `data` JSON cannot say is left out. */
 function fault({ code, text, data }) {
+  const said = { code: String(code), message: String(text) };
   try {
-    return JSON.stringify({ error: { code, message: text, data: data ?? null } });
+    return JSON.stringify({ error: { ...said, data: data ?? null } });
   } catch {
-    return JSON.stringify({ error: { code, message: text } });
+    return JSON.stringify({ error: said });
+  }
+}
+
+/** Anything may be thrown. */
+function wordsOf(thrown) {
+  try {
+    return thrown instanceof Error ? `${thrown.name}: ${thrown.message}` : String(thrown);
+  } catch {
+    return "what was thrown is no error, and has no text";
   }
 }
 
@@ -190,5 +212,5 @@ function fault({ code, text, data }) {
 function whyNotAnswered({ properties, origin }) {
   const [name, node = ""] = (properties.replyTo ?? "").replace(/^queue:/, "").split("@");
   if (!origin || !name.startsWith("transient-") || ["", origin].includes(node) || INCARNATION.test(node)) return "";
-  return `PERMIT: ${origin} may have answers sent to fresh queues of its own, not to ${properties.replyTo.slice(0, 100)}`;
+  return `PERMIT: ${origin} may have answers sent to fresh queues of its own, not to ${shortened(properties.replyTo, 100)}`;
 }

@@ -7,6 +7,7 @@ import { ClientClosed, ConnectFailed, NotKnown, RequestFailed, RequestGivenUp, S
 import * as frames from "./frames.js";
 import { Acks } from "./inbox.js";
 import { Unreadable } from "./msgpack.js";
+import { shortened } from "./options.js";
 import { openSocket } from "./socket.js";
 import { Subscription } from "./subscription.js";
 import { sleep, until } from "./waits.js";
@@ -19,9 +20,9 @@ const MOST_SAID = 300;
 const FINAL = ["REFUSED", "BAD_REQUEST", "NOT_LOGGED_IN"];
 
 /** An application's own function; what it throws ends nothing here. */
-function tell(listener, news) {
+async function tell(listener, news) {
   try {
-    listener(news);
+    await listener(news);
   } catch (error) {
     console.error("sapwood: what was to be called at a change of the connection failed:", error);
   }
@@ -61,7 +62,7 @@ export class Session {
   #heard = false;
   #short = 0;
   #began = { at: 0, settled: 0 };
-  #over = new Bell();
+  #over = new AbortController();
 
   constructor(uris, login, outbox, options) {
     this.#uris = uris;
@@ -89,7 +90,7 @@ export class Session {
   /** Connects. Throws `ConnectFailed` or `SessionRefused`. */
   async open() {
     try {
-      await this.#connect(Date.now() + this.#options.timeout);
+      await this.#connect(performance.now() + this.#options.timeout);
     } catch (error) {
       this.finish(error);
       throw error;
@@ -108,7 +109,7 @@ export class Session {
     this.#socket?.close();
     this.#moved.ring();
     this.#work.ring();
-    this.#over.ring();
+    this.#over.abort();
   }
 
   // --- for the client
@@ -133,11 +134,14 @@ export class Session {
   async request(what, frameOf, given) {
     this.checkOpen();
     const number = this.#numbers++;
-    const frame = frameOf(number);
-    const answer = new Promise((resolve, reject) => this.#requests.set(number, { what, frame, resolve, reject }));
-    this.#say(frame);
+    const asking = () =>
+      new Promise((resolve, reject) => {
+        const frame = frameOf(number);
+        this.#requests.set(number, { what, frame, resolve, reject });
+        this.#say(frame);
+      });
     try {
-      return await until(answer, given, (cause) => new RequestGivenUp(what, cause));
+      return await until(asking, given, (cause) => new RequestGivenUp(what, cause));
     } finally {
       this.#requests.delete(number);
     }
@@ -166,7 +170,6 @@ export class Session {
 
   leave(subscription) {
     if (!this.#subscriptions.delete(subscription.number) || this.error) return;
-    this.#loose.push(...this.#acks.take().map(frames.acknowledge));
     this.#say(frames.unsubscribe(this.#numbers++, subscription.number));
   }
 
@@ -177,19 +180,19 @@ export class Session {
 
   /** An older node does not know that: it gives them to others, and counts. */
   refuse(id, reason) {
-    if (this.knows.refuses) this.#say(frames.refuse(id, id, reason.slice(0, MOST_SAID), false));
+    if (this.knows.refuses) this.#say(frames.refuse(id, id, shortened(reason, MOST_SAID), false));
   }
 
   giveBack(id) {
     if (!this.knows.returns) {
       throw new NotKnown(`node ${this.node} is of a version that takes no message back: ack it, or reject it`);
     }
-    this.#loose.push(...this.#acks.take().map(frames.acknowledge));
     this.#say(frames.refuse(id, id, "", true));
   }
 
+  /** Where there is no connection, the next one begins with all that has to be said then. */
   #say(frame) {
-    this.#loose.push(frame);
+    if (this.#socket) this.#loose.push(frame);
     this.work();
   }
 
@@ -213,13 +216,13 @@ export class Session {
 
   /** Ends early when the session does. */
   async #pause(time) {
-    await Promise.race([sleep(time), this.#over.wait()]);
+    await sleep(time, { signal: this.#over.signal });
     this.checkOpen();
   }
 
   /** A connection that ends soon after its beginning, with nothing confirmed, may end for what is said on it. */
   #lost(error) {
-    const isShort = Date.now() - this.#began.at < STEADY && this.outbox.settledThrough === this.#began.settled;
+    const isShort = performance.now() - this.#began.at < STEADY && this.outbox.settledThrough === this.#began.settled;
     this.#short = isShort ? this.#short + 1 : 0;
     tell(this.#options.onLost, error);
     return this.#short > 1 ? Math.min(SHORTEST_REST * 2 ** Math.min(this.#short - 2, 8), LONGEST_PAUSE) : 0;
@@ -228,14 +231,15 @@ export class Session {
   async #connect(deadline) {
     for (let pause = FIRST_PAUSE; ; pause = Math.min(2 * pause, LONGEST_PAUSE)) {
       try {
-        this.#socket = await this.#logInAnywhere();
+        await this.#logInAnywhere();
         break;
       } catch (error) {
-        if (!(error instanceof ConnectFailed) || Date.now() >= deadline) throw error;
+        if (!(error instanceof ConnectFailed) || performance.now() >= deadline) throw error;
       }
-      await this.#pause(Math.min(pause + 100 * Math.random(), Math.max(deadline - Date.now(), 0)));
+      await this.#pause(Math.min(pause + 100 * Math.random(), Math.max(deadline - performance.now(), 0)));
     }
-    this.#began = { at: Date.now(), settled: this.outbox.settledThrough };
+    this.checkOpen();
+    this.#began = { at: performance.now(), settled: this.outbox.settledThrough };
     tell(this.#options.onConnected, this.node);
   }
 
@@ -255,21 +259,23 @@ export class Session {
   }
 
   async #logIn() {
-    const { timeout, WebSocket } = this.#options;
-    const socket = await openSocket(this.uri, WebSocket, timeout);
+    this.checkOpen();
+    const timeout = Math.ceil(this.#options.timeout / this.#uris.length);
+    const given = { timeout, signal: this.#over.signal };
+    const socket = await openSocket(this.uri, this.#options.WebSocket, given);
     try {
-      this.checkOpen();
       const [packet] = frames.packets([frames.login(this.#login)]);
       await socket.send(packet);
       const late = () => new ConnectFailed(`${this.uri} did not answer the login within ${timeout} ms`);
-      const [first, ...rest] = this.#read(await until(socket.receive(), { timeout }, late));
+      const [first, ...rest] = this.#read(await until(() => socket.receive(), given, late));
+      this.checkOpen();
       this.#welcome(first);
       rest.forEach((frame) => this.#handle(frame));
     } catch (error) {
       socket.close();
       throw error;
     }
-    return socket;
+    this.#socket = socket;
   }
 
   #read(packet) {
@@ -300,7 +306,6 @@ export class Session {
     this.knows = said;
     this.#asked.clear();
     this.#loose = [
-      ...this.#acks.take().map(frames.acknowledge),
       ...[...this.#subscriptions.values()].map((subscription) => this.#ask(subscription)),
       ...[...this.#requests.values()].map(({ frame }) => frame),
     ];
@@ -362,7 +367,7 @@ export class Session {
   async #write(socket) {
     const loose = this.#loose;
     this.#loose = [];
-    const said = [...loose, ...this.#acks.take().map(frames.acknowledge), ...this.outbox.framesToSend()];
+    const said = [...this.#acks.take().map(frames.acknowledge), ...loose, ...this.outbox.framesToSend()];
     for (const packet of frames.packets(said)) await socket.send(packet);
   }
 
@@ -391,9 +396,11 @@ export class Session {
       case "deliver":
         return this.#subscriptions.get(frame.subscription)?.arrived(frame);
       case "confirm":
-        return this.outbox.confirm(frame.through);
+        this.outbox.confirm(frame.through);
+        return this.work();
       case "reject":
-        return this.outbox.reject(frame);
+        this.outbox.reject(frame);
+        return this.work();
       case "matched":
         return this.outbox.matched(frame);
       case "done":

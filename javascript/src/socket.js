@@ -1,7 +1,7 @@
 /** The client's connection: packets on a WebSocket. All errors are `ConnectFailed`. */
 
 import { ConnectFailed } from "./errors.js";
-import { sleep } from "./waits.js";
+import { sleep, until } from "./waits.js";
 
 const DEFAULT_PORT = "7600";
 const SCHEMES = { "http:": "ws:", "https:": "wss:", "ws:": "ws:", "wss:": "wss:" };
@@ -78,26 +78,24 @@ export class Socket {
   }
 }
 
-/** Opens a WebSocket, an instance of `WebSocket`, within `timeout` milliseconds. */
-export async function openSocket(uri, WebSocket, timeout) {
+/** Opens a WebSocket, an instance of `WebSocket`, within the `timeout` of `given`, unless its `signal` ends that. */
+export async function openSocket(uri, WebSocket, given) {
   const opened = new WebSocket(uri);
   opened.binaryType = "arraybuffer";
-  let timer;
-  try {
-    await new Promise((resolve, reject) => {
-      const fail = (why) => reject(new ConnectFailed(`${uri} cannot be reached (${why}): is a node running there?`));
+  const failed = (why) => new ConnectFailed(`${uri} cannot be reached (${why}): is a node running there?`);
+  const opening = () =>
+    new Promise((resolve, reject) => {
       opened.onopen = resolve;
-      opened.onerror = ({ message, error }) => fail(reason(error) || message || "no WebSocket came about");
-      opened.onclose = ({ code }) => fail(`WebSocket code ${code}`);
-      timer = setTimeout(() => fail(`no answer within ${timeout} ms`), timeout);
+      opened.onerror = ({ message, error }) => reject(failed(reason(error) || message || "no WebSocket came about"));
+      opened.onclose = ({ code }) => reject(failed(`WebSocket code ${code}`));
     });
+  try {
+    await until(opening, given, () => failed(`no answer within ${given.timeout} ms`));
   } catch (error) {
-    opened.onopen = opened.onerror = opened.onclose = null;
+    opened.onopen = opened.onclose = null;
     opened.onerror = () => {};
     opened.close();
     throw error;
-  } finally {
-    clearTimeout(timer);
   }
   return new Socket(uri, opened);
 }

@@ -13,7 +13,7 @@ export class Subscription {
   #deliveries = [];
   #error = null;
   #isClosed = false;
-  #wakers = [];
+  #wakers = new Set();
   #grant;
   #granted = new Promise((resolve) => (this.#grant = resolve));
 
@@ -33,7 +33,7 @@ export class Subscription {
    * is closed.
    */
   async ready(given = {}) {
-    await until(this.#granted, given, (cause) => new RequestGivenUp(`subscribing to ${this.destination}`, cause));
+    await until(() => this.#granted, given, (cause) => new RequestGivenUp(`subscribing to ${this.destination}`, cause));
     if (this.#error) throw this.#error;
     return this;
   }
@@ -41,17 +41,19 @@ export class Subscription {
   /** The next message; null if none came until the wait was given up, or the subscription was closed. */
   async take(given = {}) {
     let isGivenUp = false;
+    let wake;
     const arrived = async () => {
       while (!isGivenUp && !this.#hasNext()) {
         if (this.#error) throw this.#error;
         if (this.#isClosed) return null;
-        await new Promise((resolve) => this.#wakers.push(resolve));
+        await new Promise((resolve) => this.#wakers.add((wake = resolve)));
       }
       return isGivenUp ? null : this.#deliveries.shift();
     };
     try {
-      return await until(arrived(), given, (cause) => {
+      return await until(arrived, given, (cause) => {
         isGivenUp = true;
+        this.#wakers.delete(wake);
         return new RequestGivenUp("", cause);
       });
     } catch (error) {
@@ -80,6 +82,7 @@ export class Subscription {
     this.#isClosed = true;
     this.#frames = [];
     this.#deliveries = [];
+    this.#grant();
     this.#wake();
     this.#session.leave(this);
   }
@@ -101,25 +104,27 @@ export class Subscription {
     const session = this.#session;
     const memory = this.#memory;
     return {
-      ack: (id, bundle, bit) => {
+      ack: (id, bundle, index) => {
         if (source.isOver) return;
-        memory.acknowledge(bundle, bit);
-        session.acknowledge(id);
+        memory.acknowledge(bundle, index);
+        session.acknowledge(memory.idOf(bundle, index, id));
       },
-      nack: (id, bundle, bit) => {
+      nack: (id, bundle, index) => {
         if (source.isOver) return;
-        session.giveBack(id);
-        memory.forget(bundle, bit);
+        session.giveBack(memory.idOf(bundle, index, id));
+        memory.forget(bundle, index);
       },
-      reject: (id, bundle, bit, reason) => {
-        if (!source.isOver) session.refuse(id, reason);
+      reject: (id, bundle, index, reason) => {
+        if (source.isOver) return;
+        session.refuse(memory.idOf(bundle, index, id), reason);
+        memory.forget(bundle, index);
       },
     };
   }
 
   #wake() {
-    const wakers = this.#wakers;
-    this.#wakers = [];
+    const wakers = [...this.#wakers];
+    this.#wakers.clear();
     wakers.forEach((wake) => wake());
   }
 

@@ -1,22 +1,26 @@
 /** Waits that end when the caller says so. */
 
-import { milliseconds } from "./options.js";
+import { setTimeout as setTimer } from "node:timers/promises";
+
+import { LONGEST, milliseconds } from "./options.js";
 
 /**
- * What `promise` becomes; or throws what `late(cause)` makes of it when `timeout` milliseconds are over, or `signal` says so.
+ * What `work()` becomes; or throws what `late(cause)` makes of it when `timeout` milliseconds are over, or `signal` says so.
+ * Nothing is begun where they are wrong, or it says so already.
  */
-export async function until(promise, { timeout, signal }, late) {
-  if (timeout === undefined && signal === undefined) return promise;
-  if (timeout !== undefined) milliseconds("timeout", timeout);
+export async function until(work, { timeout, signal }, late) {
+  const time = timeout === undefined ? LONGEST : milliseconds("timeout", timeout);
   if (signal !== undefined && !(signal instanceof AbortSignal)) throw new TypeError("signal: expected an AbortSignal");
+  if (signal?.aborted) throw late(signal.reason);
+  const promise = work();
+  if (time === LONGEST && !signal) return promise;
   let timer;
   let abort;
   const ended = new Promise((_, reject) => {
     const end = (cause) => reject(late(cause));
     abort = () => end(signal.reason);
-    if (timeout !== undefined) timer = setTimeout(end, timeout, new Error(`${timeout} ms are over`));
-    if (signal?.aborted) abort();
-    else signal?.addEventListener("abort", abort);
+    if (time < LONGEST) timer = setTimeout(() => end(new Error(`${time} ms are over`)), time);
+    signal?.addEventListener("abort", abort);
   });
   try {
     return await Promise.race([promise, ended]);
@@ -26,4 +30,5 @@ export async function until(promise, { timeout, signal }, late) {
   }
 }
 
-export const sleep = (time) => new Promise((resolve) => setTimeout(resolve, time));
+/** `signal` ends it early. Only where `ref` is not false does it keep the process alive. */
+export const sleep = (time, given) => setTimer(time, undefined, given).catch(() => {});

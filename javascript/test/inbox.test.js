@@ -24,7 +24,7 @@ test("acknowledgements are told as ranges", () => {
 
 test("what was handed out is not handed out again, and what was acknowledged is acknowledged again", () => {
   const memory = new Memory(10);
-  const end = { ...nothing, ack: (id, bundle, bit) => memory.acknowledge(bundle, bit) };
+  const end = { ...nothing, ack: (id, bundle, index) => memory.acknowledge(bundle, index) };
   const first = unpacked(frame(["1", "2", "3"]), memory, end);
   assert.deepEqual(texts(first), ["1", "2", "3"]);
   first.deliveries[1].ack();
@@ -62,7 +62,59 @@ test("a body that is none is unreadable as a whole", () => {
 
 test("the memory is bounded", () => {
   const memory = new Memory(2);
-  for (const byte of [1, 2, 3]) unpacked(frame(["x"], { bundle: new Uint8Array(16).fill(byte) }), memory, nothing);
-  assert.deepEqual(texts(unpacked(frame(["x"], { bundle: new Uint8Array(16).fill(3) }), memory, nothing)), []);
-  assert.deepEqual(texts(unpacked(frame(["x"], { bundle: new Uint8Array(16).fill(1) }), memory, nothing)), ["x"]);
+  const end = { ...nothing, ack: (id, bundle, index) => memory.acknowledge(bundle, index) };
+  const come = (byte) => unpacked(frame(["x"], { bundle: new Uint8Array(16).fill(byte) }), memory, end).deliveries;
+  for (const byte of [1, 2, 3]) come(byte)[0].ack();
+  assert.deepEqual(come(3), []);
+  assert.equal(come(1).length, 1);
+});
+
+test("what the application has is remembered, however much comes after it", () => {
+  const memory = new Memory(2);
+  const end = { ...nothing, ack: (id, bundle, index) => memory.acknowledge(bundle, index) };
+  const come = (byte) => unpacked(frame(["x"], { bundle: new Uint8Array(16).fill(byte) }), memory, end).deliveries;
+  come(1);
+  for (const byte of [2, 3, 4, 5, 6]) come(byte)[0].ack();
+  assert.deepEqual(come(1), []);
+});
+
+test("of several ends of one delivery the first counts", () => {
+  const told = [];
+  const end = Object.fromEntries(["ack", "nack", "reject"].map((what) => [what, (id) => told.push(`${what} ${id}`)]));
+  const { deliveries } = unpacked(frame(["1", "2", "3"]), new Memory(9), end);
+  for (const [index, first] of ["ack", "nack", "reject"].entries()) {
+    deliveries[index][first]();
+    for (const more of ["ack", "nack", "reject"]) deliveries[index][more]();
+  }
+  assert.deepEqual(told, ["ack 100", "nack 101", "reject 102"]);
+});
+
+test("a delivery that could not be ended is not", () => {
+  const end = { ...nothing, nack: () => { throw new Error("not known there"); }, ack: () => (acked = true) };
+  let acked = false;
+  const [delivery] = unpacked(frame(["1"]), new Memory(9), end).deliveries;
+  assert.throws(() => delivery.nack(), /not known/);
+  assert.throws(() => delivery.reject(5), TypeError);
+  delivery.ack();
+  assert.equal(acked, true);
+});
+
+test("what was given back, rejected or is unreadable is new when it comes again", () => {
+  const memory = new Memory(9);
+  const wrong = encode(["no bytes"]);
+  const come = () => unpacked(frame(["1", wrong]), memory, nothing);
+  come();
+  assert.deepEqual([texts(come()), come().unreadable.map(({ id }) => id)], [[], [101]]);
+  memory.forget("0".repeat(32), 0);
+  assert.deepEqual(texts(come()), ["1"]);
+});
+
+test("a message has the transfer id by which the node knows it now", () => {
+  const memory = new Memory(9);
+  const bundle = "0".repeat(32);
+  assert.equal(memory.idOf(bundle, 1, 7), 7);
+  unpacked(frame(["2", "3"], { position: 1 }), memory, nothing);
+  assert.deepEqual([memory.idOf(bundle, 1, 7), memory.idOf(bundle, 2, 7)], [100, 101]);
+  unpacked(frame(["2"], { position: 1, first: 500 }), memory, nothing);
+  assert.equal(memory.idOf(bundle, 1, 7), 500);
 });

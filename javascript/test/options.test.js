@@ -3,7 +3,7 @@ import test from "node:test";
 
 import { ConnectFailed } from "../src/errors.js";
 import { decode } from "../src/msgpack.js";
-import { destinationOf, messageOf } from "../src/options.js";
+import { destinationOf, messageOf, shortened } from "../src/options.js";
 import { sessionUri } from "../src/socket.js";
 import { until } from "../src/waits.js";
 
@@ -79,11 +79,33 @@ test("the address of a node becomes that of its session", () => {
 });
 
 test("a wait ends when its time is over, or when its signal says so", async () => {
-  const never = new Promise(() => {});
+  const never = () => new Promise(() => {});
   const late = (cause) => new Error("late", { cause });
   await assert.rejects(until(never, { timeout: 5 }, late), /late/);
   await assert.rejects(until(never, { signal: AbortSignal.abort("why") }, late), (error) => error.cause === "why");
-  assert.equal(await until(Promise.resolve(1), { timeout: 5000 }, late), 1);
-  await assert.rejects(until(never, { timeout: "5" }, late), TypeError);
-  await assert.rejects(until(never, { signal: {} }, late), TypeError);
+  assert.equal(await until(async () => 1, { timeout: 5000 }, late), 1);
+});
+
+test("nothing is begun by a wait that is wrong, or over", async () => {
+  let begun = 0;
+  const work = async () => ++begun;
+  const late = (cause) => new Error("late", { cause });
+  for (const wrong of [{ timeout: "5" }, { timeout: 0 }, { timeout: NaN }, { signal: {} }, { signal: null }]) {
+    await assert.rejects(until(work, wrong, late), TypeError);
+  }
+  await assert.rejects(until(work, { signal: AbortSignal.abort() }, late), /late/);
+  assert.equal(begun, 0);
+});
+
+test("a wait that has more time than a timer can count is one without an end", async () => {
+  for (const timeout of [Infinity, 2 ** 40]) {
+    const soon = () => new Promise((resolve) => setTimeout(resolve, 20, "done"));
+    assert.equal(await until(soon, { timeout }, () => new Error("late")), "done");
+  }
+});
+
+test("a text is made shorter between its characters", () => {
+  assert.equal(shortened("a😀😀", 2), "a😀");
+  assert.equal(shortened("abc", 9), "abc");
+  assert.equal(shortened("😀".repeat(500), 300), "😀".repeat(300));
 });

@@ -109,3 +109,43 @@ test("the window counts what is not confirmed", () => {
   outbox.confirm(2);
   assert.equal(outbox.hasRoom, true);
 });
+
+test("what the window has no room for goes in its order, as room comes", async () => {
+  const outbox = new Outbox(2, MANY);
+  const calls = ["1", "2", "3", "4", "5"].map((each) => sent(outbox, "queue:a", each));
+  assert.deepEqual([outbox.messages, outbox.unconfirmed], [2, 5]);
+  assert.deepEqual(numbers(outbox.framesToSend()), [[1, 2]]);
+  outbox.confirm(2);
+  assert.deepEqual([outbox.messages, outbox.unconfirmed], [2, 3]);
+  assert.equal(await isSettled(calls[1]), true);
+  const [frame] = outbox.framesToSend();
+  assert.equal(new TextDecoder().decode(decode(frame)[4]).replace(/[^0-9]/g, ""), "34");
+  outbox.confirm(4);
+  assert.deepEqual(numbers(outbox.framesToSend()), [[5, 1]]);
+  outbox.confirm(5);
+  assert.equal(outbox.unconfirmed, 0);
+  await Promise.all(calls.map(({ promise }) => promise));
+});
+
+test("a window of bytes lets one message in, however large", () => {
+  const outbox = new Outbox(MANY, 1);
+  sent(outbox, "queue:a", "large", "waits");
+  assert.deepEqual([outbox.messages, outbox.unconfirmed], [1, 2]);
+});
+
+test("who waits for room can be taken back, and makes room for others", () => {
+  const outbox = new Outbox(1, MANY);
+  const [first, second, third] = ["1", "2", "3"].map((each) => sent(outbox, "queue:a", each));
+  assert.equal(outbox.withdraw(second), true);
+  assert.deepEqual([outbox.messages, outbox.unconfirmed], [1, 2]);
+  assert.equal(outbox.withdraw(first), true);
+  assert.deepEqual(numbers(outbox.framesToSend()), [[1, 1]]);
+  assert.equal(outbox.withdraw(third), false);
+});
+
+test("when the client ends, who waits for room is told too", async () => {
+  const outbox = new Outbox(1, MANY);
+  const calls = ["1", "2"].map((each) => sent(outbox, "queue:a", each));
+  outbox.fail(new Error("over"));
+  for (const { promise } of calls) await assert.rejects(promise, /over/);
+});

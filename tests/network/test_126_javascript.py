@@ -239,6 +239,122 @@ async def test_who_gives_up_is_told_whether_it_was_sent(hq: Network, tmp_path: P
     assert await hq.collect("hq", "queue:a", 2) == [b"1", b"3"]
 
 
+@pytest.mark.parametrize("window", [65_536, 70], ids=["within", "beyond"])
+async def test_sends_that_nobody_waits_for_stay_in_order_within_the_window_and_beyond(
+    hq: Network, tmp_path: Path, window: int
+) -> None:
+    source = """
+    const client = await connect(url, { windowMessages: Number(words[0]) });
+    await client.create("lines");
+    const rest = ".".repeat(2000);
+    const sent = Array.from({ length: 500 }, (_, index) => client.send("queue:lines", `${index} ${rest}`));
+    sent.push(client.sendMany("queue:lines", Array.from({ length: 500 }, (_, index) => `${500 + index}`)));
+    await Promise.all(sent);
+    await client.close();
+    say(client.committed);
+    """
+    assert await said(tmp_path, source, hq.url("hq"), str(window)) == [1000]
+    got = await hq.collect("hq", "queue:lines", 1000)
+    assert [int(each.split()[0]) for each in got] == list(range(1000))
+
+
+async def test_what_was_sent_before_the_close_is_waited_for_beyond_the_window(
+    hq: Network, tmp_path: Path
+) -> None:
+    source = """
+    const client = await connect(url, { windowMessages: 1 });
+    await client.create("a");
+    const sent = Array.from({ length: 20 }, (_, index) => client.send("queue:a", `${index}`));
+    await client.close();
+    await Promise.all(sent);
+    say(client.committed);
+    """
+    assert await said(tmp_path, source, hq.url("hq")) == [20]
+
+
+async def test_a_call_with_a_wrong_option_sends_nothing_and_ends_no_process(
+    hq: Network, tmp_path: Path
+) -> None:
+    source = """
+    const client = await connect(url);
+    const rpc = new Rpc(client);
+    await client.create("a");
+    const wrong = [{ timeout: "5" }, { timeout: 0 }, { signal: {} }];
+    for (const each of wrong) {
+      say((await failed(client.send("queue:a", "x", each))).name);
+      say((await failed(client.send("topic:a/#", "refused", each))).name);
+      say((await failed(client.create("b", each))).name);
+      say((await failed(rpc.call("a", "x", {}, each))).name);
+    }
+    say((await failed(rpc.call("a", "x", {}, { timout: 5 }))).name);
+    say((await failed(client.send("queue:a", "right", { timeout: Infinity }))).value);
+    rpc.close();
+    await client.close();
+    """
+    assert await said(tmp_path, source, hq.url("hq")) == ["TypeError"] * 13 + [None]
+    queues = (await hq.status("hq"))["queues"]
+    assert [(queue["name"], queue["messages"]) for queue in queues if queue["messages"]] == [("queue:a", 1)]
+    assert await hq.collect("hq", "queue:a", 1) == [b"right"]
+
+
+async def test_a_message_that_no_session_takes_ends_alone(hq: Network, tmp_path: Path) -> None:
+    source = """
+    const lost = [];
+    const client = await connect(url, { onLost: (error) => lost.push(error.message) });
+    await client.create("a");
+    const large = new Uint8Array(17 * 1024 * 1024);
+    say(await failed(client.send("queue:a", large)));
+    say(await failed(client.sendMany("queue:a", ["first", large])));
+    await client.send("queue:a", "next");
+    await client.close();
+    say(lost);
+    """
+    one, many, lost = await said(tmp_path, source, hq.url("hq"))
+    assert (one["name"], one["code"], many["code"], lost) == ("SendRejected", "TOO_LARGE", "TOO_LARGE", [])
+    assert await hq.collect("hq", "queue:a", 1) == [b"next"]
+
+
+async def test_what_is_rejected_while_the_node_is_away_comes_again_and_blocks_nothing(
+    hq: Network, tmp_path: Path
+) -> None:
+    source = """
+    const client = await connect(url, { session: "reader" });
+    await client.create("a");
+    await client.sendMany("queue:a", ["wrong", "right", "given back"]);
+    const reading = client.subscribe("queue:a", { credit: 2 });
+    const wrong = await reading.take({ timeout: 60_000 });
+    const right = await reading.take({ timeout: 60_000 });
+    say([wrong.text(), right.text()]);
+    await told();
+    while (client.state !== "not connected") await new Promise((resolve) => setTimeout(resolve, 10));
+    wrong.reject("not today");
+    wrong.ack();
+    right.ack();
+    say("rejected");
+    const rest = [];
+    while (rest.length < 3) {
+      const delivery = await reading.take({ timeout: 60_000 });
+      rest.push(delivery.text());
+      if (delivery.text() === "wrong") delivery.reject("not today");
+      else if (rest.filter((each) => each === "given back").length < 2) delivery.nack();
+      else delivery.ack();
+    }
+    say(rest.sort());
+    await client.close();
+    """
+    async with running(tmp_path, source, hq.url("hq")) as program:
+        assert await program.says() == ["wrong", "right"]
+        hq.kill("hq")
+        program.tell("on")
+        assert await program.says() == "rejected"
+        await hq.start("hq")
+        assert await program.says() == ["given back", "given back", "wrong"]
+        assert await program.ended() == 0
+    status = await hq.until("hq", lambda status: status["dead"]["messages"] == 1, "left with a letter")
+    assert list(status["dead"]["reasons"]) == ["REJECTED: not today"]
+    assert {queue["messages"] for queue in status["queues"]} == {0}
+
+
 async def test_what_is_given_back_comes_again_and_what_is_rejected_is_a_dead_letter(
     hq: Network, tmp_path: Path
 ) -> None:
@@ -350,6 +466,123 @@ async def test_calls_go_both_ways_between_python_and_javascript(tree: Network, t
         await tree.until("york", lambda status: "javascript" not in str(status["routes"]), "without it")
         with pytest.raises(NobodyServes):
             await rpc.call("nobody", "level")
+
+
+async def test_a_server_that_closes_lets_its_requests_end_and_nobody_is_given_them(
+    hq: Network, tmp_path: Path
+) -> None:
+    source = """
+    const client = await connect(url);
+    const handlers = { async level({ article }) {
+      say(article);
+      await told();
+      return article;
+    } };
+    const server = await new Rpc(client).serve("stock", handlers);
+    say("serves");
+    await told();
+    const closed = server.close();
+    say("closes");
+    await closed;
+    await server.over;
+    say(server.answered);
+    await client.close();
+    """
+    other = """
+    const client = await connect(url);
+    const rpc = new Rpc(client);
+    const server = await rpc.serve("stock", { level: ({ article }) => `other ${article}` });
+    say("serves");
+    await told();
+    await server.close();
+    await client.close();
+    """
+    async with (
+        running(tmp_path, source, hq.url("hq")) as first,
+        connect(hq.url("hq")) as client,
+        Rpc(client, timeout=60) as rpc,
+    ):
+        assert await first.says() == "serves"
+        one = asyncio.create_task(rpc.call("stock", "level", article=1))
+        assert await first.says() == 1
+        first.tell("close")
+        assert await first.says() == "closes"
+        two = asyncio.create_task(rpc.call("stock", "level", article=2))
+        async with running(tmp_path, other, hq.url("hq")) as second:
+            assert await second.says() == "serves"
+            three = asyncio.create_task(rpc.call("stock", "level", article=3))
+            four = asyncio.create_task(rpc.call("stock", "level", article=4))
+            await asyncio.wait([two, three, four], return_when=asyncio.FIRST_COMPLETED)
+            first.tell("answer")
+            assert await asyncio.gather(one, two, three, four) == [1, "other 2", "other 3", "other 4"]
+            assert rpc.late == 0
+            assert await first.says() == 1
+            assert await first.ended() == 0
+            second.tell("end")
+            assert await second.ended() == 0
+
+
+async def test_whatever_a_handler_throws_or_returns_is_an_answer(hq: Network, tmp_path: Path) -> None:
+    source = """
+    const client = await connect(url);
+    const rpc = new Rpc(client);
+    const odd = { text: "no room", nothing: null, undefined, bare: Object.create(null), big: 5n };
+    const throwing = ([name, thrown]) => [name, () => { throw thrown; }];
+    const handlers = Object.fromEntries(Object.entries(odd).map(throwing));
+    const returned = { number: () => 5n, symbol: () => Symbol("a"), fine: () => undefined };
+    const wrong = () => { throw new ServiceError("WRONG", 5n, { data: 5n }); };
+    const large = () => "x".repeat(17 * 1024 * 1024);
+    const server = await rpc.serve("odd", { ...handlers, ...returned, wrong, large });
+    for (const name of [...Object.keys(odd), ...Object.keys(returned), "wrong", "large"]) {
+      const { value, code, text } = await failed(rpc.call("odd", name, {}, { timeout: 60_000 }));
+      say([name, code ?? value, text]);
+    }
+    await server.close();
+    await server.over;
+    rpc.close();
+    await client.close();
+    """
+    answers = {name: tuple(rest) for name, *rest in await said(tmp_path, source, hq.url("hq"))}
+    assert answers["text"] == ("FAILED", "no room")
+    assert answers["nothing"] == ("FAILED", "null")
+    assert answers["undefined"] == ("FAILED", "undefined")
+    assert answers["bare"] == ("FAILED", "what was thrown is no error, and has no text")
+    assert answers["big"] == ("FAILED", "5")
+    assert {answers[name][0] for name in ("number", "symbol")} == {"BAD_RESULT"}
+    assert answers["fine"] == (None, None)
+    assert answers["wrong"] == ("WRONG", "5")
+    assert answers["large"][0] == "RESULT_TOO_LARGE"
+
+
+async def test_a_call_that_was_given_up_before_it_was_sent_is_not_made(hq: Network, tmp_path: Path) -> None:
+    source = """
+    const [client, other] = [await connect(url), await connect(url)];
+    const calls = [];
+    const server = await new Rpc(other).serve("stock", { level: ({ number }) => calls.push(number) });
+    const rpc = new Rpc(client, { timeout: 60_000 });
+    say(await rpc.call("stock", "level", { number: 1 }));
+    await told();
+    while (client.state !== "not connected") await new Promise((resolve) => setTimeout(resolve, 10));
+    say(await failed(rpc.call("stock", "level", { number: 2 }, { timeout: 100 })));
+    await told();
+    while (await rpc.call("stock", "level", { number: 3 }).catch(() => true) === true);
+    say(calls);
+    rpc.close();
+    say(await failed(rpc.call("stock", "level", {})));
+    await server.close();
+    await other.close();
+    await client.close();
+    """
+    async with running(tmp_path, source, hq.url("hq")) as program:
+        assert await program.says() == 1
+        hq.kill("hq")
+        program.tell("on")
+        assert (await program.says())["name"] == "CallGivenUp"
+        await hq.start("hq")
+        program.tell("on")
+        assert set(await program.says()) == {1, 3}
+        assert (await program.says())["name"] == "ReplyLost"
+        assert await program.ended() == 0
 
 
 async def test_a_server_that_is_killed_leaves_its_request_to_the_next(hq: Network, tmp_path: Path) -> None:
