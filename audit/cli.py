@@ -273,7 +273,8 @@ def _interrupt(*_: object) -> None:
 def _say_end(follower: Any) -> None:
     alerts = follower.alerts
     print(
-        f"{follower.late:,} rows came too late for their window; {alerts.undelivered:,} alerts not delivered"
+        f"{counted(follower.late, 'row')} came too late for their window;"
+        f" {counted(alerts.undelivered, 'alert')} not delivered"
         + (f" ({alerts.last_error})" if alerts.last_error else "")
     )
     for path, why in sorted(follower.feeder.faults.items()):

@@ -209,7 +209,7 @@ def _waste(tables: Tables) -> Iterator[Finding]:
             COSTLY,
             f"{_rows(flapping, 'consumer')} that came and went again and again;"
             f" {worst['kind']}:{worst['destination']} at {worst['node']}"
-            f" {worst['most_in_an_hour']} times in an hour.",
+            f" {counted(worst['most_in_an_hour'], 'time')} in an hour.",
             "Let the application keep its subscription open, or make it durable; or raise linger.",
             worst["came"],
         )
@@ -275,7 +275,7 @@ def _were_away(tables: Tables) -> Iterator[Finding]:
             COSTLY,
             f"{_rows(long, 'subtree')} cut off for a while: {worst['node']}, with"
             f" {counted(worst['below'], 'node')} below it, {counted(worst['downs'], 'time')},"
-            f" {worst['seconds'] / 60:,.0f} minutes in all.",
+            f" {counted(round(worst['seconds'] / 60), 'minute')} in all.",
             f"Look at the line and the machine of {worst['node']}; what was sent meanwhile waited on both"
             " sides. cut_off.csv has all of them.",
             sum(row["below"] + 1 for row in long),
@@ -313,8 +313,8 @@ def _ahead(tables: Tables) -> Iterator[Finding]:
     ][:2]:
         yield Finding(
             COSTLY,
-            f"{row['figure']} of {row['node']} reach {row['limit']:,.0f} in {row['days_left']:.0f} days, if"
-            " they go on as now.",
+            f"{row['figure']} of {row['node']} reach {row['limit']:,.0f} in"
+            f" {counted(round(row['days_left']), 'day')}, if they go on as now.",
             _ROOM.get(row["figure"], _ROOM[""]),
             1e6 / (row["days_left"] + 1),
         )

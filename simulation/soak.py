@@ -22,6 +22,7 @@ from simulation.interest import Interest
 from simulation.roaming import SMALL_MESH, Roaming
 from simulation.shrinking import shortest
 from simulation.weather import MESHES, Weather
+from treeconnector.wording import counted
 
 
 class Trial(Protocol):
@@ -73,7 +74,7 @@ class Failure(msgspec.Struct):
     def __str__(self) -> str:
         lines = [
             f"{self.trial}, seed {self.seed}: {self.text}",
-            f"found by {self.where} after {len(self.history)} actions:",
+            f"found by {self.where} after {counted(len(self.history), 'action')}:",
             *(f"  {number:>3} {action}" for number, action in enumerate(self.history, 1)),
         ]
         return "\n".join(lines)

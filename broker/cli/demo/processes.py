@@ -15,6 +15,8 @@ from typing import Any, Final
 
 import aiohttp
 
+from treeconnector.wording import counted
+
 POLL: Final = 0.1
 STOP_TIME: Final = 15.0
 Status = dict[str, Any]
@@ -214,7 +216,7 @@ class Nodes:
 
     def _in_the_way(self, name: str, status: Status | None, seconds: float) -> str:
         does = "is not linked with its parent" if status else f"does not answer at {self[name].url}"
-        load = f"load {os.getloadavg()[0]:.0f} on {os.cpu_count()} processors"
+        load = f"load {os.getloadavg()[0]:.0f} on {counted(os.cpu_count() or 1, 'processor')}"
         last = self[name].last_words()
         return f"{name} {does}, and no node came further for {seconds:.0f} s ({load})\n{last}"
 
