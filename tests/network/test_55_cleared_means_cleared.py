@@ -1,5 +1,6 @@
 """Who joins later is given the last retained message or none, whatever happened while nobody read there."""
 
+from collections.abc import Callable
 from typing import Any
 
 from harness import Network
@@ -98,3 +99,26 @@ async def test_what_went_out_of_date_while_the_node_was_away_is_taken_out_when_i
     await knows(network, "york")
     await nobody_reads(network, "hq", "york")
     assert await given_later(network, hq, york) == ["end"]
+
+
+async def test_what_another_site_clears_or_changes_is_so_at_its_source_that_is_a_consumer_of_the_topic(
+    network: Network, broker: Callable[..., MosquittoServer]
+) -> None:
+    hq, york = broker("hq"), broker("york")
+    network.add("hq", site_broker={"uri": hq.uri, "consumers": ["topic:prices/#"]})
+    network.add("york", "hq", site_broker={"uri": york.uri})
+    await network.start()
+    await joined(network, "hq", "york")
+    for name in ("tea", "milk"):
+        publish(hq.port, f"prices/{name}", b"old", "-r")
+    with Listener(york.port, "-t", "prices/#", "-q", "1", "-i", "first") as first:
+        await first.until(2)
+    await network.until("york", lambda status: not status["site_broker"]["retained_from_tree"], "rid of both")
+    publish(york.port, "prices/tea", b"", "-r")
+    publish(york.port, "prices/milk", b"new", "-r")
+    await network.until("hq", lambda status: status["site_broker"]["retained_from_tree"] == 1, "told")
+    with Listener(hq.port, "-t", "prices/#", "-q", "1", "-i", "second") as second:
+        await second.until(1)
+        publish(hq.port, "prices/end", b"end")
+        await second.until(2)
+        assert second.payloads() == ["new", "end"]
