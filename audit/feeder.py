@@ -10,28 +10,41 @@ line: it is not read again.
 
 Law: a piece may go once it is read for good, and `offsets.json` goes past it.
 
-Law: what cannot be followed is told, never passed over: a packed log that is cut is read as far as it goes,
-and further once there is more; Parquet, which does not grow, is named; of a line longer than a piece the
-beginning is left out, so that its end is a broken line like others.
+Law: what cannot be followed is told, never passed over, and holds up nothing else: a log that cannot be
+opened is tried again each time; a packed log that is cut is read as far as it goes, and further once there is
+more; Parquet, which does not grow, is named; of a line longer than a piece the beginning is left out, so that
+its end is a broken line like others.
 
 Wrinkle: a log is known by its folder and the beginning of its first line, not by its name, because names
-rotate. A log that looks as it did is not opened again.
+rotate. A log that looks as it did is not opened again. How far one was read that has gone is kept for
+`REMEMBERED` days: a share may come back.
 """
 
 import hashlib
 import json
 import os
+import time
 import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, NamedTuple
 
 from audit.listing import JSON_LINES, Listing, list_local, results
 
 PIECE: Final = 8 * 1024 * 1024
+REMEMBERED: Final = 30
+"""Days that a log may be away and is still known when it comes back; Spark knows a piece for seven."""
+_A_DAY: Final = 86_400
 _HEAD: Final = 64 * 1024
 _PACKED: Final = 1024 * 1024
 _PARQUET: Final = "Parquet is not followed, only lines of JSON: audit it by itself"
+
+
+class _Look(NamedTuple):
+    """How a log looked when it was read, and the name by which it is known; '' while it has no whole line."""
+
+    status: tuple[int, int, int]
+    name: str
 
 
 class Feeder:
@@ -45,34 +58,62 @@ class Feeder:
         self.pieces.mkdir(exist_ok=True)
         self.faults: dict[str, str] = {}
         self._offsets: dict[str, int] = {}
-        self._looks: dict[Path, tuple[int, int, int]] = {}
+        self._seen: dict[str, int] = {}  # the day on which a log was there last
+        self._looks: dict[Path, _Look] = {}
         self._written: list[Path] = []
-        if self._offsets_file.exists():
-            self._offsets = json.loads(self._offsets_file.read_text("utf-8"))
+        self._load()
         self._saved = dict(self._offsets)
 
     def __repr__(self) -> str:
         return f"<Feeder {self._source} logs={len(self._offsets)}>"
 
+    def _load(self) -> None:
+        """Wrinkle: earlier versions kept no days; their logs count as there today."""
+        if self._offsets_file.exists():
+            for name, cell in json.loads(self._offsets_file.read_text("utf-8")).items():
+                if isinstance(cell, list):
+                    self._offsets[name], self._seen[name] = cell
+                else:
+                    self._offsets[name] = cell
+
     def feed(self) -> int:
         """Make pieces of all that is new; return how many bytes of lines that was."""
-        before = dict(self._offsets)
+        before, seen = dict(self._offsets), dict(self._seen)
         total = 0
-        for path in self._logs():
+        logs = list(self._logs())
+        for path in logs:
             try:
                 total += self._feed_log(path)
             except FileNotFoundError:  # rotated just now: it is there by its new name
                 continue
             except OSError as error:
                 self.faults[str(path)] = str(error)
+        self._looks = {path: self._looks[path] for path in logs if path in self._looks}
+        self._forget_logs()
         self._publish()
-        if self._offsets != before:
-            part = self._offsets_file.with_suffix(".part")
-            part.write_text(json.dumps(self._offsets), "utf-8")
-            _sync(part)
-            os.replace(part, self._offsets_file)
-            self._saved = dict(self._offsets)
+        if self._offsets != before or self._seen != seen:
+            self._save()
         return total
+
+    def _forget_logs(self) -> None:
+        """Note which logs are there today; forget those that have been away for long.
+
+        Wrinkle: where none is there at all, it is the folder that has gone.
+        """
+        today = _today()
+        there = {look.name for look in self._looks.values()} & self._offsets.keys()
+        self._seen.update(dict.fromkeys(there, today))
+        gone = [name for name in self._offsets if self._seen.setdefault(name, today) < today - REMEMBERED]
+        for name in gone if there else ():
+            del self._offsets[name], self._seen[name]
+
+    def _save(self) -> None:
+        kept = {name: [read, self._seen[name]] for name, read in self._offsets.items()}
+        part = self._offsets_file.with_suffix(".part")
+        part.write_text(json.dumps(kept), "utf-8")
+        _sync(part)
+        os.replace(part, self._offsets_file)
+        self._saved = dict(self._offsets)
 
     def _publish(self) -> None:
         """Let new pieces appear, whole and on disk. All together: the first waits for the disk, the others
@@ -95,7 +136,9 @@ class Feeder:
                 (self.pieces / name).unlink(missing_ok=True)
 
     def _logs(self) -> Iterator[Path]:
-        listing: Listing = list_local([str(self._source)])
+        unreadable: dict[str, str] = {}
+        listing: Listing = list_local([str(self._source)], unreadable)
+        self.faults |= unreadable
         for file in listing.files:
             path = Path(file.path.removeprefix("file://"))
             if file.format == JSON_LINES:
@@ -105,11 +148,11 @@ class Feeder:
 
     def _feed_log(self, path: Path) -> int:
         status = path.stat()
-        look = (status.st_ino, status.st_size, status.st_mtime_ns)
-        if self._looks.get(path) == look:
+        now = (status.st_ino, status.st_size, status.st_mtime_ns)
+        if path in self._looks and self._looks[path].status == now:
             return 0
         self.faults.pop(str(path), None)
-        fed = 0
+        fed, name = 0, ""
         try:
             head = _head(path)
             if head:
@@ -118,7 +161,7 @@ class Feeder:
                     fed += self._cut(path, name, data)
         except (EOFError, zlib.error) as error:
             self.faults[str(path)] = f"cut or damaged: followed as far as it goes ({error})"
-        self._looks[path] = look
+        self._looks[path] = _Look(now, name)
         return fed
 
     def _new(self, path: Path, name: str) -> Iterator[bytes]:
@@ -152,6 +195,10 @@ class Feeder:
             self.faults[str(path)] = f"a line of more than {PIECE:,} bytes: its beginning is left out"
         self._offsets[name] = place + len(lines)
         return len(lines)
+
+
+def _today() -> int:
+    return int(time.time() // _A_DAY)
 
 
 def _part(piece: Path) -> Path:

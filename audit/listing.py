@@ -104,8 +104,9 @@ def is_local(path: str) -> bool:
     return urlsplit(path).scheme in ("", "file") or os.path.exists(path)
 
 
-def list_local(paths: list[str]) -> Listing:
-    """List files and folders of this machine. Raises `UsageError` for one that is not there."""
+def list_local(paths: list[str], unreadable: dict[str, str] | None = None) -> Listing:
+    """List files and folders of this machine. Raises `UsageError` for one that is not there, or cannot be
+    read; with `unreadable` such a file is set aside there, by its path with the reason."""
     files: dict[str, LogFile] = {}
     usage: dict[str, LogFile] = {}
     ignored: list[str] = []
@@ -120,6 +121,11 @@ def list_local(paths: list[str]) -> Listing:
                     found = _local_file(path, kind or JSON_LINES)
                 except FileNotFoundError:  # a link to what is not there, or rotated just now
                     ignored.append(str(path))
+                    continue
+                except OSError as error:
+                    if unreadable is None:
+                        raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from None
+                    unreadable[str(path)] = f"cannot be read: {error.strerror or error}"
                     continue
                 (usage if is_usage(path.name) else files)[str(path)] = found
             elif not path.name.endswith(".crc") and path.name != "_SUCCESS":
@@ -190,20 +196,15 @@ def _walk(top: Path) -> Iterator[Path]:
 
 
 def _local_file(path: Path, kind: str) -> LogFile:
-    """Raises `FileNotFoundError`; `UsageError` for one that cannot be read."""
+    """Raises `OSError` for one that cannot be read."""
     told = None
-    try:
-        size = path.stat().st_size
-        if path.suffix == ".gz" and size >= 18:  # the least that header and end of a gzip file take
-            with path.open("rb") as file:
-                file.seek(-4, os.SEEK_END)
-                (told,) = struct.unpack("<I", file.read(4))
-        if told == 0 and not (size <= EMPTY and _packs_nothing(path.read_bytes())):
-            told = None
-    except FileNotFoundError:
-        raise
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from None
+    size = path.stat().st_size
+    if path.suffix == ".gz" and size >= 18:  # the least that header and end of a gzip file take
+        with path.open("rb") as file:
+            file.seek(-4, os.SEEK_END)
+            (told,) = struct.unpack("<I", file.read(4))
+    if told == 0 and not (size <= EMPTY and _packs_nothing(path.read_bytes())):
+        told = None
     return LogFile(f"file://{path}", size, kind, told)
 
 

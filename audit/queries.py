@@ -3,12 +3,13 @@
 Law: Spark goes over the log; all that is small beside it is one query here, and there is no second version of
 it. `at` is a word of DuckDB's own, and stands in quotes.
 
-Each thread has a connection of its own, in which tables have their names.
+Queries may run at the same time; each has a connection to itself, in which its tables have their names.
 
 Wrinkle: a sum of whole numbers has 128 bits there. It comes back with 64, as every count here has.
 """
 
-import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 import duckdb
@@ -23,30 +24,37 @@ _SETTINGS: Final = (
 _WIDE: Final = arrow.decimal128(38, 0)
 
 
-_here: Final = threading.local()
+_free: Final[list[duckdb.DuckDBPyConnection]] = []
+"""Connections that no query has now; there are as many as queries have ever run at the same time."""
 
 
-def _connection() -> duckdb.DuckDBPyConnection:
-    if not hasattr(_here, "connection"):
+@contextmanager
+def _connection() -> Iterator[duckdb.DuckDBPyConnection]:
+    """One in which no other query has tables."""
+    try:
+        connection = _free.pop()
+    except IndexError:
         connection = duckdb.connect()
         for setting in _SETTINGS:
             connection.execute(setting)
-        _here.connection = connection
-    return _here.connection  # type: ignore[no-any-return]
+    try:
+        yield connection
+    finally:
+        _free.append(connection)
 
 
 def query(text: str, /, **given: Any) -> Table:
     """Run a query. `given`: tables by the name that the text has for them; all else are its `$parameters`."""
-    connection = _connection()
     tables = {name: value for name, value in given.items() if isinstance(value, Table)}
     values = {name: value for name, value in given.items() if name not in tables}
-    for name, table in tables.items():
-        connection.register(name, table)
-    try:
-        found = connection.sql(text, params=values).to_arrow_table()
-    finally:
-        for name in tables:
-            connection.unregister(name)
+    with _connection() as connection:
+        for name, table in tables.items():
+            connection.register(name, table)
+        try:
+            found = connection.sql(text, params=values).to_arrow_table()
+        finally:
+            for name in tables:
+                connection.unregister(name)
     fields = [field.with_type(arrow.int64()) if field.type == _WIDE else field for field in found.schema]
     return found.cast(arrow.schema(fields))
 

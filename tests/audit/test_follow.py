@@ -29,6 +29,7 @@ from audit.errors import UsageError
 from audit.feeder import Feeder
 from audit.follow import Follower, Following
 from audit.history import Counts
+from audit.listing import list_local
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -248,6 +249,61 @@ def test_a_log_that_is_rotated_meanwhile_is_no_fault(tmp_path: Path, monkeypatch
             assert feeder.feed() == 0
     assert feeder.faults == {}
     assert feeder.feed() == 9
+
+
+def test_a_log_that_cannot_be_opened_is_told_and_holds_up_no_other(tmp_path: Path) -> None:
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    (logs / "york.jsonl").write_bytes(b'{"n": 1}\n')
+    broken = logs / "durham.jsonl.gz"
+    broken.symlink_to(broken.name)  # its disk gives an error: a link that leads round in a circle does
+    feeder = Feeder(logs, tmp_path / "state")
+    assert feeder.feed() == 9
+    assert feeder.faults == {str(broken): "cannot be read: Too many levels of symbolic links"}
+    broken.unlink()
+    broken.write_bytes(gzip.compress(b'{"n": 2}\n'))
+    assert feeder.feed() == 9, "once it can be read it is"
+    assert feeder.faults == {}
+    broken.unlink()
+    broken.symlink_to(broken.name)
+    with pytest.raises(UsageError, match=r"durham.*cannot be read"):
+        list_local([str(logs)])  # an audit of all that is there has no other time
+
+
+def test_a_log_that_is_away_for_a_month_is_forgotten_and_none_that_comes_back_sooner(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logs, state, days = tmp_path / "logs", tmp_path / "state", [20_000]
+    monkeypatch.setattr(audit.feeder.time, "time", lambda: days[0] * 86_400.0)
+    logs.mkdir()
+    (logs / "york.jsonl").write_bytes(b'{"n": 1}\n')
+    (logs / "bath.jsonl").write_bytes(b'{"n": 2}\n')
+    assert Feeder(logs, state).feed() == 18
+    (logs / "bath.jsonl").rename(tmp_path / "bath.jsonl")
+    days[0] += audit.feeder.REMEMBERED
+    assert Feeder(logs, state).feed() == 0
+    (tmp_path / "bath.jsonl").rename(logs / "bath.jsonl")
+    assert Feeder(logs, state).feed() == 0, "it was away, and is known"
+    logs.rename(tmp_path / "away")
+    logs.mkdir()
+    days[0] += 2 * audit.feeder.REMEMBERED
+    assert Feeder(logs, state).feed() == 0
+    assert len(json.loads((state / "offsets.json").read_text())) == 2, "the folder had gone, not its logs"
+    logs.rmdir()
+    (tmp_path / "away").rename(logs)
+    (logs / "bath.jsonl").unlink()
+    assert Feeder(logs, state).feed() == 0
+    assert len(json.loads((state / "offsets.json").read_text())) == 1
+
+
+def test_offsets_of_an_earlier_version_are_understood(tmp_path: Path) -> None:
+    logs, state = tmp_path / "logs", tmp_path / "state"
+    shutil.copytree(DEMO, logs)
+    Feeder(logs, state).feed()
+    kept = json.loads((state / "offsets.json").read_text())
+    (state / "offsets.json").write_text(json.dumps({name: read for name, (read, _) in kept.items()}))
+    assert Feeder(logs, state).feed() == 0
+    assert json.loads((state / "offsets.json").read_text()) == kept
 
 
 def test_a_cut_log_is_followed_as_far_as_it_goes_and_further_once_it_is_whole(tmp_path: Path) -> None:
