@@ -40,7 +40,7 @@ _PACKED: Final = 1024 * 1024
 _PARQUET: Final = "Parquet is not followed, only lines of JSON: audit it by itself"
 
 
-class _Look(NamedTuple):
+class _LogLook(NamedTuple):
     """How a log looked when it was read, and the name by which it is known; '' while it has no whole line."""
 
     status: tuple[int, int, int]
@@ -59,7 +59,7 @@ class Feeder:
         self.faults: dict[str, str] = {}
         self._offsets: dict[str, int] = {}
         self._seen: dict[str, int] = {}  # the day on which a log was there last
-        self._looks: dict[Path, _Look] = {}
+        self._looks: dict[Path, _LogLook] = {}
         self._written: list[Path] = []
         self._load()
         self._saved = dict(self._offsets)
@@ -161,7 +161,7 @@ class Feeder:
                     fed += self._cut(path, name, data)
         except (EOFError, zlib.error) as error:
             self.faults[str(path)] = f"cut or damaged: followed as far as it goes ({error})"
-        self._looks[path] = _Look(now, name)
+        self._looks[path] = _LogLook(now, name)
         return fed
 
     def _new(self, path: Path, name: str) -> Iterator[bytes]:
