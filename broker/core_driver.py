@@ -251,8 +251,8 @@ class CoreDriver:
             self.wake()
             return
         self._committing = True
-        self.committer.submit(turn.transaction, lambda error: self._committed(turn, error))
         self._flush()
+        self.committer.submit(turn.transaction, lambda error: self._committed(turn, error), at_once=True)
 
     def _lose_patience(self) -> None:
         self._patient = None

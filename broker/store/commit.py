@@ -116,16 +116,20 @@ class GroupCommit:
         """Has the disk not answered for so long that nobody can be promised anything?"""
         return self._busy and self._loop.time() - self._began > _STANDS_AFTER
 
-    def submit(self, transaction: Transaction, done: Done) -> None:
+    def submit(self, transaction: Transaction, done: Done, *, at_once: bool = False) -> None:
         """Commit it soon. `done(None)` is called once it is on disk, `done(error)` if it never will be.
 
-        The transaction must not be changed afterwards. Callbacks run on the loop, in order.
+        The transaction must not be changed afterwards. Callbacks run on the loop, in order. `at_once`: nobody
+        else will submit in this pass of the loop, so do not wait for its end; `done` may be called in here.
         """
         if self.failure is not None or self._closed:
             self._loop.call_soon(done, self.failure or StoreError(f"{self._store.path} is closed"))
             return
         self._gathered.append((transaction, done))
-        self._schedule()
+        if at_once:
+            self._begin()
+        else:
+            self._schedule()
 
     async def commit(self, transaction: Transaction) -> None:
         """Return once the transaction is on disk; raise `StoreError` if it never will be."""

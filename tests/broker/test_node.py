@@ -108,7 +108,7 @@ async def test_what_is_asked_for_during_a_commit_follows_it_when_nobodys_work_is
     whole = node.core.is_urgent
     monkeypatch.setattr(node.core, "is_urgent", lambda: turns.append(1) or whole())  # type: ignore[func-returns-value]
     done: list[Callable[[StoreError | None], None]] = []
-    monkeypatch.setattr(node.driver.committer, "submit", lambda transaction, after: done.append(after))
+    monkeypatch.setattr(node.driver.committer, "submit", lambda _, after, at_once: done.append(after))
     for under_way, expected in ((1, 0), (0, 1)):
         node.core.custody.transaction.put(MetaRow("asked", str(under_way).encode()))
         node.driver._turn(True)
@@ -127,7 +127,8 @@ def _commit_within_a_turn(node: Node, monkeypatch: pytest.MonkeyPatch) -> list[T
     """The node's store is its memory, and each transaction is done in the loop's next turn. Returns them."""
     submitted: list[Transaction] = []
 
-    def submit(transaction: Transaction, done: Callable[[StoreError | None], None]) -> None:
+    def submit(transaction: Transaction, done: Callable[[StoreError | None], None], *, at_once: bool) -> None:
+        assert at_once
         submitted.append(transaction)
         asyncio.get_running_loop().call_soon(done, None)
 

@@ -88,7 +88,10 @@ async def test_what_a_client_sent_together_is_committed_together(
     """A commit takes one turn of the loop here, so none hides another."""
     submitted: list[Transaction] = []
 
-    def submit(_: GroupCommit, transaction: Transaction, done: Callable[[StoreError | None], None]) -> None:
+    def submit(
+        _: GroupCommit, transaction: Transaction, done: Callable[[StoreError | None], None], *, at_once: bool
+    ) -> None:
+        assert at_once
         submitted.append(transaction)
         asyncio.get_running_loop().call_soon(done, None)
 

@@ -89,6 +89,16 @@ async def test_callbacks_come_after_the_commit_and_in_order(opened):
     await committer.close()
 
 
+async def test_what_is_to_be_committed_at_once_does_not_wait_for_the_loop(opened):
+    store, said = opened(), []
+    committer = GroupCommit(store, clock=Fsync(0.0))
+    committer.submit(put(QueueRow("before", 0)), lambda error: said.append(("before", error)))
+    committer.submit(put(QueueRow("now", 0)), lambda error: said.append(("now", error)), at_once=True)
+    assert said == [("before", None), ("now", None)]
+    assert committer.commits == 1
+    await committer.close()
+
+
 async def test_a_fast_disk_keeps_commits_on_the_loop(opened):
     store = opened()
     seen = watch_threads(store)
