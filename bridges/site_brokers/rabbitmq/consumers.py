@@ -111,6 +111,7 @@ class QueueTable:
         self.fading: set[str] = set()
         self._channels: dict[str, set[str]] = {}
         self._connections: set[str] = set()
+        self._strange_channel = self._fading_connection = False
         self._touched: set[str] = set()
         self._asked: OrderedDict[str, None] = OrderedDict()
         self._fresh: dict[str, set[Binding]] = {}
@@ -188,9 +189,8 @@ class QueueTable:
         """Its consumers have gone with it. Of consumers that were here before us, we know no channels."""
         names = self._channels.pop(pid, None)
         if names is None:
-            indexed = set().union(*self._channels.values())
-            names = {name for name, known in self.queues.items() if known.consumers and name not in indexed}
-        for name in names:
+            self._strange_channel = True
+        for name in names or ():
             self._doubt(name)
 
     def _connection(self, kind: str, pid: str, protocol: str) -> None:
@@ -203,9 +203,24 @@ class QueueTable:
                 self._connections.add(pid)
         elif pid in self._connections:
             self._connections.discard(pid)
+            self._fading_connection = True
+
+    def doubt_closed(self) -> None:
+        """Put in doubt all that unknown channels, and connections of AMQP 1.0, may have read.
+
+        Once for all that have closed since the last time: it goes over all queues, and an application closes
+        thousands in a moment.
+        """
+        if self._fading_connection:
             for name in [name for name, known in self.queues.items() if known.consumers]:
                 self._doubt(name)
                 self.fading.add(name)
+        elif self._strange_channel:
+            indexed = set().union(*self._channels.values())
+            for name, known in self.queues.items():
+                if known.consumers and name not in indexed:
+                    self._doubt(name)
+        self._strange_channel = self._fading_connection = False
 
     def _index(self, channel: str, name: str) -> None:
         names = self._channels.get(channel)

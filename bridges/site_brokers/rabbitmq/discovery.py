@@ -267,6 +267,7 @@ class EventDiscovery:
     async def _ask(self) -> None:
         """Count the consumers of each queue that is in doubt."""
         census = self._census
+        census.doubt_closed()
         for name in list(census.doubtful):
             census.doubtful.pop(name, None)
             fading = name in census.fading

@@ -1,9 +1,11 @@
 """Events and lists in, consumers out; no broker is needed."""
 
+from typing import Any
+
 import pytest
 
 from bridges.site_brokers.rabbitmq import exchanges
-from bridges.site_brokers.rabbitmq.consumers import MOST_ASKED, Listed, QueueTable
+from bridges.site_brokers.rabbitmq.consumers import MOST_ASKED, Known, Listed, QueueTable
 from bridges.site_brokers.rabbitmq.exchanges import Binding, Exchanges
 from treeconnector.patterns import from_amqp
 
@@ -41,6 +43,7 @@ def told(census: QueueTable) -> list[str]:
 
 def asked(census: QueueTable) -> list[str]:
     """The queues in doubt, which are in doubt no longer."""
+    census.doubt_closed()
     names = sorted(census.doubtful)
     census.doubtful.clear()
     return names
@@ -105,6 +108,33 @@ def test_the_end_of_an_unknown_channel_puts_those_in_doubt_that_were_there_befor
     asked(census)
     census.event("channel.closed", {"pid": "<9>"})
     assert asked(census) == ["old"]
+
+
+class CountedQueues(dict[str, Known]):
+    """`walks`: how often somebody went over all of them."""
+
+    walks = 0
+
+    def items(self) -> Any:
+        self.walks += 1
+        return super().items()
+
+
+@pytest.mark.parametrize("kind", ["channel", "connection"])
+def test_the_ends_of_thousands_go_over_all_queues_once(census: QueueTable, kind: str) -> None:
+    """Of 10,000 queues each such walk took 1.5 ms of the node."""
+    pids = [f"<{number}>" for number in range(50)]
+    for pid in pids:
+        census.event("connection.created", {"pid": pid, "protocol": "{1,0}"})
+    consumed(census, "old")
+    census.counted("old", 1)
+    asked(census)
+    census._channels.clear()
+    census.queues = queues = CountedQueues(census.queues)
+    for pid in pids:
+        census.event(f"{kind}.closed", {"pid": pid})
+    assert (asked(census), queues.walks) == (["old"], 1)
+    assert (asked(census), queues.walks) == ([], 1)
 
 
 @pytest.mark.parametrize(
