@@ -86,7 +86,12 @@ class Application:
         assert task is not None
         self._under_way.add(task)
         task.add_done_callback(self._under_way.discard)
-        return await handler(request)
+        try:
+            return await handler(request)
+        except ConnectionError:
+            if request.transport is not None and not request.transport.is_closing():
+                raise
+            return web.Response(status=400)  # who asked has gone: aiohttp would log a mistake of ours
 
     async def cleanup(self) -> None:
         ending = asyncio.ensure_future(self._runner.cleanup())

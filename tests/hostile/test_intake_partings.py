@@ -70,6 +70,14 @@ def stages_of_http() -> dict[str, list[Step]]:
             b"POST /enrol/join HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9999\r\n\r\nabc"
         ],
         "a page in chunks": [chunked % b"enrol/join"],
+        **{
+            f"half a body for {where}": [
+                b"POST /api/%b HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9999\r\n\r\nabc"
+                % where.encode()
+            ]
+            for where in ("publish/queue:q", "definitions", "permits", "queues/q/move", "nothing")
+        },
+        "a body for publish in chunks": [chunked % b"api/publish/queue:q"],
         "a live page": [_PAGE % b"api/live?interval=0.1", 1],
         "a page and its body's end": [
             b"POST /api/x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\n\r\nabc" + _PAGE % b"docs"
