@@ -27,13 +27,17 @@ def alternatives(tables: Tables) -> str:
         "added": "when all come",
         "closed": "when all go",
         "held": "held elsewhere",
-        "bytes_added": "bytes, coming",
-        "bytes_again": "of these, further ones",
-        "bytes_topics": "of these, topics",
-        "bytes_closed": "bytes, going",
         "crossed": "data: lines crossed",
         "root_knows": "the root learns it",
     }
+    sizes = {
+        "scheme": "bytes, as measured",
+        "bytes_added": "coming",
+        "bytes_again": "of these, further ones",
+        "bytes_topics": "of these, topics",
+        "bytes_closed": "going",
+    }
+    costs = sorted(tables["what_if"], key=lambda row: row["added"] or 0)
     leaf = [row for row in tables["what_if_one"] if row["role"] == "leaf"]
     one = {
         "scheme": "one consumer at a store",
@@ -46,10 +50,11 @@ def alternatives(tables: Tables) -> str:
         "The same consumers at the same sites under other networks of brokers, by the laws measured on them."
         " Those are lower bounds: under load brokers sent up to twice as much. Log scale.",
         charts.alternatives(tables["what_if"]),
-        table(sorted(tables["what_if"], key=lambda row: row["added"] or 0), columns, "tree"),
+        table(costs, columns, "tree"),
         "<p>Where the root does not learn of a consumer, it costs little and gets no messages from there."
         " Lines crossed: by data, if the root sends one message to each destination. Static bridges need no"
         " advisories, and every message crosses every line.</p>",
+        table([row for row in costs if row["bytes_added"]], sizes, "tree"),
         _MESHED if any(row["node"] != row["place"] for row in tables["nodes"]) else "",
         table(sorted(leaf, key=lambda row: (row["depth"], row["added_mean"])), one, "tree"),
     )
