@@ -23,6 +23,7 @@ export class Call {
     this.isSent = false;
     this.matched = null;
     this.rejections = [];
+    this.batches = [];
     this.promise = new Promise((resolve, reject) => {
       this.#resolve = resolve;
       this.fail = reject;
@@ -34,8 +35,12 @@ export class Call {
     this.#open++;
   }
 
-  takeBack() {
-    this.#open--;
+  /** A message with that number is not taken; those in a row with one reason are told together. */
+  reject(number, { code, text }) {
+    const latest = this.rejections.at(-1);
+    const isSame = latest?.last === number - 1 && latest.code === code && latest.text === text;
+    if (isSame) latest.last = number;
+    else this.rejections.push({ first: number, last: number, code, text });
   }
 
   confirm() {
@@ -59,7 +64,7 @@ export class Call {
 /** Feed it with `add`, take `framesToSend`, tell it `confirm` and `reject`. */
 export class Outbox {
   #next = 1;
-  #waiting = [];
+  #waiting = new Map();
   #open = new Map();
   #full = [];
   #unsent = [];
@@ -82,31 +87,38 @@ export class Outbox {
 
   /** How many are not confirmed, those that wait for room included. */
   get unconfirmed() {
-    return this.messages + this.#waiting.length;
+    return [...this.#waiting.values()].reduce((sum, messages) => sum + messages.length, this.messages);
   }
 
   // --- sending
 
   add(message, call) {
     call.add();
-    if (this.hasRoom && !this.#waiting.length) this.#admit(message, call);
-    else this.#waiting.push([message, call]);
+    const waiting = this.#waiting.get(call);
+    if (waiting) waiting.push(message);
+    else if (this.hasRoom && !this.#waiting.size) this.#admit(message, call);
+    else this.#waiting.set(call, [message]);
   }
 
   /** There may be room: whoever waits is next. */
   #letIn() {
-    let count = 0;
-    while (this.hasRoom && count < this.#waiting.length) this.#admit(...this.#waiting[count++]);
-    this.#waiting.splice(0, count);
+    for (const [call, messages] of this.#waiting) {
+      let count = 0;
+      while (this.hasRoom && count < messages.length) this.#admit(messages[count++], call);
+      messages.splice(0, count);
+      if (messages.length) return;
+      this.#waiting.delete(call);
+    }
   }
 
   #admit({ route, message }, call) {
     let batch = this.#open.get(route.key);
     if (batch && batch.bytes + message.length > MOST_BYTES) batch = this.#end(route.key);
     if (!batch) {
-      batch = { route, messages: [], calls: [], bytes: 0 };
+      batch = { route, messages: [], calls: [], bytes: 0, isSealed: false };
       this.#open.set(route.key, batch);
     }
+    if (call.batches.at(-1) !== batch) call.batches.push(batch);
     batch.messages.push(message);
     batch.calls.push(call);
     batch.bytes += message.length;
@@ -126,22 +138,23 @@ export class Outbox {
 
   /** It is given up: what of it is not sealed is not sent. Was that all? */
   withdraw(call) {
-    const batches = [...this.#full, ...this.#open.values()];
-    for (const batch of batches.filter(({ calls }) => calls.includes(call))) {
+    for (const batch of call.batches.filter(({ isSealed }) => !isSealed)) {
       const kept = batch.calls.flatMap((each, index) => (each === call ? [] : [index]));
       this.#grow(kept.length - batch.calls.length, -batch.bytes);
-      batch.calls.filter((each) => each === call).forEach(() => call.takeBack());
       batch.messages = kept.map((index) => batch.messages[index]);
       batch.calls = kept.map((index) => batch.calls[index]);
       batch.bytes = batch.messages.reduce((sum, each) => sum + each.length, 0);
       this.#grow(0, batch.bytes);
+      if (!kept.length) this.#forget(batch);
     }
-    this.#full = batches.filter(({ messages }) => messages.length);
-    this.#open.clear();
-    this.#waiting.filter(([, each]) => each === call).forEach(() => call.takeBack());
-    this.#waiting = this.#waiting.filter(([, each]) => each !== call);
+    this.#waiting.delete(call);
     this.#letIn();
     return !call.isSent;
+  }
+
+  #forget(batch) {
+    if (this.#open.get(batch.route.key) === batch) this.#open.delete(batch.route.key);
+    else this.#full = this.#full.filter((each) => each !== batch);
   }
 
   /** Seals what is open; returns the frames that have not been taken yet. */
@@ -155,12 +168,15 @@ export class Outbox {
     return unsent;
   }
 
-  #seal({ route, messages, calls, bytes }) {
+  #seal(batch) {
+    const { route, messages, calls, bytes } = batch;
+    batch.isSealed = true;
     const first = this.#next;
     const asks = route.where[0] === "topic";
     calls.forEach((call) => (call.isSent = true));
     this.#next += messages.length;
     const frame = frames.send(first, route, messages.length, frames.joined(messages), asks);
+    batch.messages = []; // the frame has them
     this.#sent.push({ first, last: this.#next - 1, bytes, frame, calls });
     this.#unsent.push(frame);
   }
@@ -169,7 +185,7 @@ export class Outbox {
   fail(error) {
     const waiting = [...this.#sent, ...this.#full, ...this.#open.values()];
     waiting.forEach(({ calls }) => calls.forEach((call) => call.fail(error)));
-    this.#waiting.forEach(([, call]) => call.fail(error));
+    this.#waiting.forEach((_, call) => call.fail(error));
   }
 
   // --- what the node says
@@ -213,8 +229,8 @@ export class Outbox {
   #tell({ first, calls }) {
     calls.forEach((call, index) => {
       const number = first + index;
-      const rejected = this.#pending.filter((each) => each.first <= number && number <= each.last);
-      call.rejections.push(...rejected.map((each) => ({ ...each, first: number, last: number })));
+      const rejected = this.#pending.find((each) => each.first <= number && number <= each.last);
+      if (rejected) call.reject(number, rejected);
       call.confirm();
     });
   }

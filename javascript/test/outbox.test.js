@@ -149,3 +149,23 @@ test("when the client ends, who waits for room is told too", async () => {
   outbox.fail(new Error("over"));
   for (const { promise } of calls) await assert.rejects(promise, /over/);
 });
+
+test("rejections in a row with one reason are told as one", async () => {
+  const outbox = new Outbox(MANY, MANY);
+  const call = sent(outbox, "queue:a", ..."12345");
+  outbox.framesToSend();
+  for (const number of [2, 3, 5]) outbox.reject({ first: number, last: number, code: "QUEUE_FULL", text: "no room" });
+  outbox.confirm(5);
+  const { count, rejections } = await call.promise.catch((error) => error);
+  assert.deepEqual([count, rejections.map(({ first, last }) => [first, last])], [3, [[2, 3], [5, 5]]]);
+});
+
+test("of many that are given up at once nothing is left, whatever they share", () => {
+  const outbox = new Outbox(500, MANY);
+  const calls = Array.from({ length: 800 }, (_, index) => sent(outbox, `queue:${index % 3}`, "x"));
+  const kept = calls.splice(400, 1);
+  for (const call of calls) assert.equal(outbox.withdraw(call), true);
+  assert.deepEqual([outbox.messages, outbox.bytes > 0, outbox.unconfirmed], [1, true, 1]);
+  assert.deepEqual(numbers(outbox.framesToSend()), [[1, 1]]);
+  assert.equal(kept[0].isSent, true);
+});
