@@ -61,11 +61,12 @@ def package_before(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def image(tmp_path_factory: pytest.TempPathFactory, package: Path) -> Path:
-    """The folder in which buildah and podman find the image."""
+def image(tmp_path_factory: pytest.TempPathFactory, package: Path) -> Iterator[Path]:
+    """The folder in which buildah and podman find the image; hundreds of megabytes, which go at the end."""
     folder = tmp_path_factory.mktemp("image")
     images.build(package, folder)
-    return folder
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture
