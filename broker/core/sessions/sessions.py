@@ -217,7 +217,7 @@ class Session:
     Law: a request costs the same however many subscriptions its session has.
     """
 
-    def __init__(self, token: str, rights: Rights = FULL) -> None:
+    def __init__(self, token: str, rights: Rights = FULL, unacked: Unacked | None = None) -> None:
         self.token = token
         self.rights = rights
         self.connections: set[Connection] = set()
@@ -226,7 +226,7 @@ class Session:
         self._numbered: dict[tuple[Connection | None, int], PushConsumer] = {}
         self._fetched: dict[str, PushConsumer] = {}
         self._numbers = count(1)
-        self.unacked = Unacked()
+        self.unacked = Unacked() if unacked is None else unacked
         self.mail: Mail[ConsumerDelivery] = Mail()
         self.pulling = False
         self.transient: set[str] = set()

@@ -12,7 +12,7 @@ Law: what was not answered when the connection is lost is given again, marked. W
 dead letter at once.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Final
 
 from broker.core.clients.switch import Switch
@@ -28,7 +28,7 @@ from broker.core.rows import SubscriptionRow
 from broker.core.sessions.sessions import Connection, ConsumerDelivery, Session
 from broker.core.settings import QueuePolicy
 from broker.core.site.retained_interest import RetainedInterest
-from broker.core.site.site_consumer import SiteConsumer
+from broker.core.site.site_consumer import SiteConsumer, UnackedByConsumer
 from broker.core.site.site_greetings import SiteGreetings
 from broker.core.site.site_intake import SiteIntake
 from sapwood.protocol import bundles, destinations
@@ -74,7 +74,7 @@ class SiteClient(Policy):
         self.greetings = SiteGreetings(context, topics.retained, topics.greetings)
         self.consumers: dict[Destination, set[str]] = {}
         self._up = False
-        self._session = Session(SITE)
+        self._session = Session(SITE, unacked=UnackedByConsumer())
         self._connection = Connection(lambda frame: None, "site broker", "site broker")
         self._connection.session = self._session
         self._session.connections.add(self._connection)
@@ -310,12 +310,12 @@ class SiteClient(Policy):
     def _give_back(self, readers: Sequence[SiteConsumer]) -> None:
         """These read no more: their unanswered messages wait again, unless the site has another reader."""
         again: dict[Queue, dict[int, QueueEntry]] = {}
-        for given in self._session.unacked.of(None):
-            if given.consumer in readers:
+        leaving = set(readers)
+        for reader in readers:
+            for given in self._session.unacked.of(reader):
                 self._session.unacked.remove(given)
                 entry = given.entry
-                heirs = [each for each in self._readers() if entry.queue in each.queues]
-                if heir := next((each for each in heirs if each not in readers), None):
+                if heir := self._heir(entry.queue, leaving):
                     self._session.unacked.put(given._replace(consumer=heir))
                     heir.outstanding += given.messages
                     continue
@@ -329,11 +329,17 @@ class SiteClient(Policy):
         for queue, entries in again.items():
             queue.waiting.put_back(entries.values())
 
+    def _heir(self, queue: Queue, leaving: Set[SiteConsumer]) -> SiteConsumer | None:
+        """Another reader of a queue for the site: by its name alone, or with this node's."""
+        key = queue.destination
+        names = () if key is None else (key._replace(node=""), key._replace(node=self._context.name))
+        found = (reader for name in names if (reader := self._queues.get(name)) is not None)
+        return next((each for each in found if each not in leaving and queue in each.queues), None)
+
     def confirm(self, ids: Sequence[int]) -> None:
         """The broker has these."""
         own = [id for id in ids if id > 0]
-        if len(own) < len(ids):
-            self.greetings.answered(id for id in ids if id < 0)
+        self.greetings.answered(id for id in ids if id < 0)
         if own:
             self._switch.receive(self._connection, [Acknowledge(_ranges(own))])
 

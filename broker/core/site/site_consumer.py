@@ -11,11 +11,36 @@ from broker.core.sessions.sessions import (
     ConsumerDelivery,
     PushConsumer,
     Session,
+    Unacked,
     slice_of,
 )
 from sapwood.protocol import bundles
 from sapwood.protocol.bundles import Message
 from treeconnector.edge import BrokerDelivery
+
+
+class UnackedByConsumer(Unacked):
+    """Finds the slices of one consumer at once: there are as many consumers as queues that the site reads."""
+
+    __slots__ = ("_by",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._by: dict[PushConsumer, dict[int, ConsumerDelivery]] = {}
+
+    def put(self, given: ConsumerDelivery) -> None:
+        super().put(given)
+        self._by.setdefault(given.consumer, {})[given.first] = given
+
+    def remove(self, given: ConsumerDelivery) -> None:
+        super().remove(given)
+        left = self._by[given.consumer]
+        del left[given.first]
+        if not left:
+            del self._by[given.consumer]
+
+    def of(self, consumer: PushConsumer | None) -> list[ConsumerDelivery]:
+        return super().of(None) if consumer is None else list(self._by.get(consumer, {}).values())
 
 
 class SiteConsumer(PushConsumer):
