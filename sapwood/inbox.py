@@ -94,7 +94,7 @@ class Memory:
         return fresh, done
 
     def forget(self, bundle: bytes, bits: int) -> None:
-        """They were given back: they are new when they come again."""
+        """They were given back, or rejected: they are new when they come again."""
         known = self._seen.get(bundle)
         if known is not None:
             known[:] = [mask & ~bits for mask in known]
@@ -193,7 +193,7 @@ class Batch:
         messages: list[Message],
         transfer_ids: Sequence[int],
         acknowledge: Callable[["Batch", int, int], None],
-        reject: "Reject | None" = None,
+        reject: "Callable[[Batch, int, str], None] | None" = None,
         nack: "Callable[[Batch, int], None] | None" = None,
     ) -> None:
         self.destination = frame.destination
@@ -252,7 +252,7 @@ class Batch:
 
     def reject_one(self, transfer_id: int, reason: str) -> None:
         if self._reject is not None and not self.source.is_over:
-            self._reject(transfer_id, transfer_id, reason)
+            self._reject(self, transfer_id, reason)
 
 
 class Unpacked(NamedTuple):
@@ -269,7 +269,7 @@ def unpack_delivery(
     frame: Deliver,
     memory: Memory,
     acknowledge: Callable[[Batch, int, int], None],
-    reject: Reject | None = None,
+    reject: Callable[[Batch, int, str], None] | None = None,
     nack: Callable[[Batch, int], None] | None = None,
 ) -> Unpacked:
     """Decode a Deliver frame and leave out what is not for us, was handed out before, or cannot be read."""
@@ -291,7 +291,7 @@ def _unpacked(
     wanted: int,
     memory: Memory,
     acknowledge: Callable[[Batch, int, int], None],
-    reject: Reject | None,
+    reject: Callable[[Batch, int, str], None] | None,
     nack: Callable[[Batch, int], None] | None,
 ) -> Unpacked:
     everything = (1 << frame.count) - 1

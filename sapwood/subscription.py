@@ -144,7 +144,7 @@ class Subscription:
                 self._arrived.clear()
                 await self._arrived.wait()
             frame = self._waiting.popleft()
-            unpacked = unpack_delivery(frame, self._memory, self._acknowledge, self._reject, self._nack)
+            unpacked = unpack_delivery(frame, self._memory, self._acknowledge, self._rejected, self._nack)
             if self._reject is not None:
                 for first, last in unpacked.unreadable:
                     self._reject(first, last, unpacked.why)
@@ -161,6 +161,12 @@ class Subscription:
         self._memory.acknowledge(batch.bundle, bits << (batch.position + first - batch.first))
         self._acks.add(first, last)
         self._changed()
+
+    def _rejected(self, batch: Batch, transfer_id: int, reason: str) -> None:
+        """It comes again where the node does not hear of it."""
+        if self._reject is not None:
+            self._reject(transfer_id, transfer_id, reason)
+        self._memory.forget(batch.bundle, 1 << (batch.position + transfer_id - batch.first))
 
     def _nack(self, batch: Batch, transfer_id: int) -> None:
         if self._give_back is not None:

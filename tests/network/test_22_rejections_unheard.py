@@ -60,3 +60,29 @@ async def test_a_client_hears_after_a_kill_what_was_not_taken_before(network: Ne
         await client.send("queue:other", b"7")
     assert await network.collect("hq", "queue:full", 3) == [b"1", b"2", b"3"]
     assert await network.collect("hq", "queue:other", 2) == [b"6", b"7"]
+
+
+async def test_a_message_that_is_rejected_while_its_node_is_away_comes_again(network: Network) -> None:
+    network.add("hq")
+    await network.start()
+    async with network.client("hq", session="reader") as client:
+        await client.create("orders")
+        await client.send_many("queue:orders", [b"wrong", b"right"])
+        reading = client.subscribe("queue:orders", credit=1)
+        wrong = await reading.next(60)
+        assert wrong is not None
+        network.kill("hq")
+        while client.state != "not connected":
+            await asyncio.sleep(0.02)
+        wrong.reject("not today")
+        await network.start("hq")
+        again = await reading.next(60)
+        assert again is not None
+        assert (again.payload, again.redelivered) == (b"wrong", True)
+        again.reject("not today")
+        last = await reading.next(60)
+        assert last is not None
+        assert last.payload == b"right"
+        last.ack()
+    status = await network.until("hq", lambda status: status["dead"]["messages"] == 1, "left with a letter")
+    assert list(status["dead"]["reasons"]) == ["REJECTED: not today"]
