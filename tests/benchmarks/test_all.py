@@ -8,6 +8,15 @@ import pytest
 from benchmarks import all as all_of_them
 from benchmarks import latency, pages
 
+PAGE = Path(__file__).parents[2] / "docs" / "performance.md"
+
+
+def test_the_page_has_a_place_for_each_and_figures_in_it() -> None:
+    for part in all_of_them.PARTS:
+        shown = pages.put_in(PAGE, part.name)
+        assert f"`python -m benchmarks.{part.name}" in shown, part.name
+        assert re.search(r"^\| .*\d.* \|$", shown, re.MULTILINE), part.name
+
 
 @pytest.mark.parametrize("part", all_of_them.PARTS, ids=[part.name for part in all_of_them.PARTS])
 def test_each_puts_its_table_in_its_place(tmp_path: Path, part: all_of_them.Part) -> None:
