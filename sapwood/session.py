@@ -221,9 +221,8 @@ class Session:
         return encode(Subscribe(request, number, where, subscription.credit, subscription.durable))
 
     def _leave(self, subscription: Subscription) -> None:
-        """Unsubscribe, after what was acknowledged: else those messages would come again."""
+        """Unsubscribe."""
         if self._subscriptions.pop(subscription.number, None):
-            self._loose += [encode(Acknowledge(ranges)) for ranges in self.acks.take()]
             self._say(encode(Unsubscribe(next(self._numbers), subscription.number)))
 
     def _refuse(self, first: int, last: int, reason: str) -> None:
@@ -238,7 +237,6 @@ class Session:
             raise NotKnown(
                 f"node {self.node} is of a version that takes no message back: ack it, or reject it"
             )
-        self._loose += [encode(Acknowledge(ranges)) for ranges in self.acks.take()]
         self._say(encode(RefuseDelivery(transfer_id, transfer_id, "", True)))
 
     def _say(self, frame: bytes) -> None:
@@ -330,8 +328,7 @@ class Session:
         self.node, self.committed = frame.node, frame.last
         self._refuses, self._returns, self.deletes = frame.refuses, frame.returns, frame.deletes
         self._asked.clear()
-        self._loose = [encode(Acknowledge(ranges)) for ranges in self.acks.take()]
-        self._loose += [self._ask(subscription) for subscription in self._subscriptions.values()]
+        self._loose = [self._ask(subscription) for subscription in self._subscriptions.values()]
         self._loose += [frame for _what, frame, _future in self._requests.values()]
         self._work.set()
         self._moved.set()
@@ -379,9 +376,11 @@ class Session:
             await self._write_once(socket)
 
     async def _write_once(self, socket: Socket) -> None:
-        encoded, self._loose = self._loose, []
-        encoded += [encode(Acknowledge(ranges)) for ranges in self.acks.take()]
+        """Acknowledgements first: what is given back, or read no more, would else come again."""
+        encoded = [encode(Acknowledge(ranges)) for ranges in self.acks.take()]
+        encoded += self._loose
         encoded += self.outbox.frames_to_send()
+        self._loose = []
         for packet in packets.packets(encoded, _PACKET_BYTES):
             await socket.send(packet)
 

@@ -255,3 +255,18 @@ async def test_a_call_or_server_that_is_given_up_before_it_reads_leaves_no_subsc
         given_up.cancel()
         await asyncio.gather(given_up, return_exceptions=True)
         await played.until(lambda: asked == [Subscribe, Unsubscribe])
+
+
+async def test_what_was_acknowledged_without_a_line_is_told_on_the_next(played: Any) -> None:
+    async with connect(played.uri) as client:
+        subscription = await client.subscribe("queue:q").ready()
+        await played.deliver(subscription.number, 100, [b"one"])
+        delivery = await subscription.next(60)
+        played.refusal = Failed(0, "BUSY", "not now")
+        await played.cut()
+        while client.state != "not connected":
+            await asyncio.sleep(0.01)
+        delivery.ack()
+        subscription.close()
+        played.refusal = None
+        await played.until(lambda: played.acknowledged == [(100, 100)])
