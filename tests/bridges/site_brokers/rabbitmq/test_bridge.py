@@ -149,8 +149,7 @@ class TestTaking:
         applications.channel().queue_declare("orders", durable=True)
         york.desk.holding = True
         york.want("queue:orders")
-        for number in range(PREFETCH + 20):
-            applications.publish("orders", b"%d" % number)
+        await asyncio.to_thread(applications.publish_many, "orders", PREFETCH + 20)
         await york.desk.until(lambda: len(york.desk.taken) == PREFETCH)
         assert [body for body, _ in applications.drain("orders")] == [
             b"%d" % n for n in range(PREFETCH, PREFETCH + 20)
