@@ -10,7 +10,6 @@ import pytest
 
 from broker.api import asking, cells, pages, queues, routes, sessions, status, tree
 from broker.api.pages import CHUNK, Cut, cursor, key_of, page_of
-from broker.api.table import OPERATIONS
 from broker.core.errors import BadRequest, SwitchError
 from broker.shares import LoopShare, Shares
 from simulation.forest import Forest
@@ -161,10 +160,9 @@ async def test_other_nodes_are_answered_in_slices_of_the_loop(monkeypatch: pytes
 
 async def test_an_answer_that_is_not_wanted_is_never_begun() -> None:
     """Python tells of each coroutine that was made and not run."""
-    node: Any = SimpleNamespace(
-        cells=SimpleNamespace(cells={"System": {}}), driver=SimpleNamespace(shares=Shares())
-    )
-    asking.serve(node, [each for each in OPERATIONS if each.path == "/api/tree/{node}"])
-    work = node.cells.cells["System"]["tree"].handler("hq", {})
+    node: Any = SimpleNamespace(cells=SimpleNamespace(), driver=SimpleNamespace(shares=Shares()))
+    asking.serve(node)
+    commands = {(cell, verb): command for cell, verb, command in node.cells.further()}
+    work = commands["System", "tree"].handler("hq", {})
     assert asyncio.iscoroutine(work)
     work.close()
