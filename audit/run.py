@@ -119,7 +119,7 @@ def _audit(
 
 
 class _Asked(NamedTuple):
-    """The tables that were asked of `Passes`, once they are there."""
+    """Tables that were asked of `Passes`, once they are there. `one_in`: with which `caused` was asked."""
 
     told: "Future[Table]"
     hours: "Future[Table]"
@@ -127,6 +127,7 @@ class _Asked(NamedTuple):
     delays: "Future[Table]"
     caused: "Future[Table]"
     held: "Future[Table] | None"
+    one_in: int
 
 
 def _ask(pool: ThreadPoolExecutor, passes: "Passes", tree: Tree, request: Request, *, used: bool) -> _Asked:
@@ -139,6 +140,7 @@ def _ask(pool: ThreadPoolExecutor, passes: "Passes", tree: Tree, request: Reques
         delays=pool.submit(passes.delays, tree.roots[0]),
         caused=pool.submit(passes.consumer_events, tree.roots, one_in),
         held=pool.submit(passes.held_routes) if used else None,
+        one_in=one_in,
     )
 
 
@@ -163,8 +165,7 @@ def _tables(
     again = waste.told_again(told, rolled)
     if len(again):
         output.write("repeated_adds", waste.repeated_adds(passes.told_again(again), rolled))
-    one_in = 1 if request.every_event else passes.one_in
-    consumers = _consumers(output, asked, tree, off, one_in)
+    consumers = _consumers(output, asked, tree, off)
     if usage is not None and asked.held:
         output.write("unused_routes", waste.unused_routes(asked.held.result(), usage))
     held = _figures(passes, told)
@@ -209,11 +210,11 @@ def _waste(output: Output, changes: Table, rolled: Table, tree: Tree) -> None:
     output.write("strangers", waste.strangers(rolled, tree.nodes))
 
 
-def _consumers(output: Output, asked: _Asked, tree: Tree, clocks: Table, one_in: int) -> Table:
+def _consumers(output: Output, asked: _Asked, tree: Tree, clocks: Table) -> Table:
     """Returns every consumer that the logs name, whether or not it is still there."""
     caused = output.write("consumer_events", asked.caused.result())
     off = query("select node from clocks where off_s is not null", clocks=clocks)
-    output.write("knowing", volume.knowing(caused, tree.nodes, off, tree.roots[0], one_in))
+    output.write("knowing", volume.knowing(caused, tree.nodes, off, tree.roots[0], asked.one_in))
     hours = asked.hours.result()
     output.write("flapping_consumers", waste.flapping_consumers(hours))
     return output.write("consumers", volume.consumers(hours, asked.told.result()))

@@ -6,7 +6,7 @@
  * remembers. Messages are bits at their index in their bundle.
  */
 
-import { Reader, Unreadable, decode } from "./msgpack.js";
+import { Reader, Unreadable } from "./msgpack.js";
 import { propertiesFrom, text } from "./options.js";
 
 const RANGES_IN_FRAME = 4096;
@@ -193,30 +193,29 @@ export function unpacked(frame, memory, end) {
 function messagesOf({ body, count, flags }) {
   if (flags & COMPRESSED) return failed(count, "it is compressed, and was asked for plain");
   const reader = new Reader(body);
-  const parts = [];
   try {
-    for (let index = 0; index < count; index++) {
-      const start = reader.at;
-      reader.skip();
-      parts.push(body.subarray(start, reader.at));
-    }
+    const messages = Array.from({ length: count }, () => nextMessage(reader));
     if (!reader.isOver) throw new Unreadable("bytes follow the last message");
+    return messages;
   } catch (error) {
     return failed(count, error.message);
   }
-  return parts.map(messageOf);
 }
 
 function failed(count, error) {
   return Array.from({ length: count }, () => ({ error }));
 }
 
-function messageOf(part) {
+/** One that cannot be read is passed over; throws `Unreadable` where that cannot be done either. */
+function nextMessage(reader) {
+  const start = reader.at;
   try {
-    const [payload, properties = {}] = decode(part);
+    const [payload, properties = {}] = reader.value();
     if (!(payload instanceof Uint8Array)) throw new Unreadable("its payload is no bytes");
     return { payload: payload.slice(), properties: propertiesFrom(properties ?? {}) };
   } catch (error) {
+    reader.at = start;
+    reader.skip();
     return { error: error.message };
   }
 }

@@ -7,11 +7,10 @@
 
 import { BadReply, CallGivenUp, NobodyServes, ReplyLost, RequestFailed, ServiceError } from "./errors.js";
 import * as options from "./options.js";
-import { Server } from "./serving.js";
+import { CONTENT_TYPE, Server, queueOf } from "./serving.js";
 import { currentTask, newTask } from "./tasks.js";
 import { until } from "./waits.js";
 
-export const CONTENT_TYPE = "application/json";
 const DEFAULT_TIMEOUT = 30_000;
 const REPLY_CREDIT = 4096;
 const CALLING = { timeout: DEFAULT_TIMEOUT, signal: undefined, persistent: true, interface: "", version: "" };
@@ -150,10 +149,6 @@ export class Rpc {
     await server.open();
     return server;
   }
-}
-
-function queueOf(queue) {
-  return queue.startsWith("queue:") ? queue : `queue:${queue}`;
 }
 
 function request(method, parameters, name, version) {

@@ -12,7 +12,7 @@ import { shortened } from "./options.js";
 import { task } from "./tasks.js";
 import { sleep } from "./waits.js";
 
-const CONTENT_TYPE = "application/json";
+export const CONTENT_TYPE = "application/json";
 const FIRST_PAUSE = 50;
 const LONGEST_PAUSE = 5000;
 const INCARNATION = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
@@ -123,7 +123,7 @@ export class Server {
   /** Gives the reply to the node, for as long as it has no room. What can never be sent is given up. */
   async #reply(delivery, answer) {
     const { replyTo, correlationId, taskId, expiresIn } = delivery.properties;
-    const where = replyTo.startsWith("queue:") ? replyTo : `queue:${replyTo}`;
+    const where = queueOf(replyTo);
     const options = { persistent: delivery.persistent, correlationId, taskId, expiresIn, contentType: CONTENT_TYPE };
     for (let pause = FIRST_PAUSE; ; pause = Math.min(2 * pause, LONGEST_PAUSE)) {
       try {
@@ -138,6 +138,11 @@ export class Server {
       await sleep(pause, { ref: false });
     }
   }
+}
+
+/** The destination of a queue that is named with its kind or without. */
+export function queueOf(queue) {
+  return queue.startsWith("queue:") ? queue : `queue:${queue}`;
 }
 
 function requestOf(delivery) {

@@ -32,6 +32,16 @@ async def network(tmp_path: Path) -> AsyncIterator[Network]:
         yield made
 
 
+@pytest_asyncio.fixture
+async def tree(network: Network) -> Network:
+    """HQ, a region and a store, one below the other."""
+    network.add("hq")
+    network.add("north", "hq", role="branch")
+    network.add("york", "north")
+    await network.start()
+    return network
+
+
 @pytest.fixture
 def key(tmp_path: Path) -> Path:
     """The file of the key that may change the zone of `bind`."""

@@ -20,16 +20,6 @@ PRINTED = ["4711 17\n", "", "12\n", ""]
 
 
 @pytest.fixture
-async def tree(network: Network) -> Network:
-    """HQ, a region and a store, one below the other."""
-    network.add("hq")
-    network.add("north", "hq", role="branch")
-    network.add("york", "north")
-    await network.start()
-    return network
-
-
-@pytest.fixture
 async def hq(network: Network) -> Network:
     network.add("hq")
     await network.start()

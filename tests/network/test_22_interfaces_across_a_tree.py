@@ -38,16 +38,6 @@ asyncio.run(main(sys.argv[1]))
 """
 
 
-@pytest.fixture
-async def tree(network: Network) -> Network:
-    """HQ, a region and a store, one below the other."""
-    network.add("hq")
-    network.add("north", "hq", role="branch")
-    network.add("york", "north")
-    await network.start()
-    return network
-
-
 @asynccontextmanager
 async def program(*words: str) -> AsyncIterator[asyncio.subprocess.Process]:
     process = await asyncio.create_subprocess_exec(

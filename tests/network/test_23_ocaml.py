@@ -17,16 +17,6 @@ Program = asyncio.subprocess.Process
 KINDS = pytest.mark.parametrize("kind", ["unix", "lwt"])
 
 
-@pytest.fixture
-async def tree(network: Network) -> Network:
-    """HQ, a region and a store, one below the other."""
-    network.add("hq")
-    network.add("north", "hq", role="branch")
-    network.add("york", "north")
-    await network.start()
-    return network
-
-
 @asynccontextmanager
 async def program(ocaml: Path, *words: str) -> AsyncIterator[Program]:
     pipes = dict.fromkeys(("stdin", "stdout", "stderr"), asyncio.subprocess.PIPE)

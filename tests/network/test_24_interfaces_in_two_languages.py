@@ -38,16 +38,6 @@ LARGEST, SMALLEST = 2**63 - 1, -(2**63)
 
 
 @pytest.fixture
-async def tree(network: Network) -> Network:
-    """HQ, a region and a store, one below the other."""
-    network.add("hq")
-    network.add("north", "hq", role="branch")
-    network.add("york", "north")
-    await network.start()
-    return network
-
-
-@pytest.fixture
 def every(tmp_path: Path) -> Any:
     """The generated Python of both versions."""
     return package(tmp_path, FILES, "every_in_two_languages")

@@ -26,7 +26,7 @@ from treeconnector.trie import PatternTrie
 
 _MOST_TOLD: Final = 100_000
 _ROW: Final = "site greeting:"
-_LEFT: Final = tuple[str, str, str, str, Place]
+_left_decoder = msgspec.msgpack.Decoder(tuple[str, str, str, str, Place])
 
 
 class _SiteGreeting:
@@ -73,9 +73,7 @@ class SiteGreetings(Policy):
     def restore(self, meta: Mapping[str, bytes]) -> None:
         for name, value in meta.items():
             if name.startswith(_ROW):
-                here, mine, there, its, place = msgspec.msgpack.decode(
-                    value, type=tuple[str, str, str, str, Place]
-                )
+                here, mine, there, its, place = _left_decoder.decode(value)
                 alone = BrokerConsumer(parse(there), its)
                 self._add(BrokerConsumer(parse(here), mine), _SiteGreeting(alone, place, doubted=True))
 
