@@ -60,7 +60,7 @@ class Bindings:
     def forget(self) -> None:
         """The queue is no more: make it anew."""
         self._declared = False
-        self._bound.clear()
+        self._bound = set()
 
     async def settle(self, keys: frozenset[Binding]) -> bool:
         """Be bound by exactly these; whether there is a queue to consume. Raises `ChannelLost` (code 0)."""
@@ -98,8 +98,9 @@ class Bindings:
         await asyncio.gather(*map(work, self._lanes))
 
     async def _bind_one(self, key: Binding, lane: _Lane) -> None:
+        bound = self._bound  # of the queue that is there now: it may be gone when we know
         if await self._do(self._bind, key, lane):
-            self._bound.add(key)
+            bound.add(key)
 
     async def _unbind_one(self, key: Binding, lane: _Lane) -> None:
         await self._do(self._unbind, key, lane)

@@ -23,7 +23,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from bridges.amqp.connection import Connection, Incoming
+from bridges.amqp.connection import Channel, Connection, Incoming
 from bridges.amqp.errors import NOT_FOUND, PRECONDITION_FAILED, ChannelLost
 from bridges.site_brokers.base import NotTaken, SiteBrokerError, in_parts
 from bridges.site_brokers.rabbitmq.bindings import TOPICS, Bindings
@@ -89,6 +89,7 @@ class Taker:
         self._keys: frozenset[Binding] = frozenset()
         self._taps: dict[str, Tap] = {}
         self._changing: set[str] = set()
+        self._spent: list[Channel] = []
         self._absent: dict[str, float] = {}
         self._gathered: list[tuple[Tap, Incoming]] = []
         self._mistake: Exception | None = None
@@ -157,6 +158,8 @@ class Taker:
             if self._is_done:
                 wanted = frozenset()
             await self._leave(wanted)
+            while self._spent:
+                await self._spent.pop().close()
             if self.replies.too_many:
                 await self._delete_spare()
             missing = await self._enter(wanted)
@@ -269,6 +272,7 @@ class Taker:
         self._changing.add(name)
         tap = self._taps[name] = Tap(name, channel, read, partial(self._settled, name))
         is_stream = name in self.streams
+        channel.on_cancelled = lambda tag: self._cancelled(tap)
         try:
             await channel.prefetch(PREFETCH)
             if name.startswith(REPLIES):  # whoever publishes the request makes it too, maybe later
@@ -282,7 +286,8 @@ class Taker:
             return False
         finally:
             self._changing.discard(name)
-        channel.on_cancelled = lambda tag: self._cancelled(tap)
+        if tap.is_gone:
+            return False
         channel.ended.add_done_callback(lambda ended: self._lost(tap, ended.result()))
         self.not_taken.is_over(f"queue:{name}")
         return True
@@ -307,8 +312,13 @@ class Taker:
             self.streams.taken(name, offset, digest_of(last))
 
     def _cancelled(self, tap: Tap) -> None:
-        """The queue was deleted."""
+        """The queue was deleted: nobody is to be told of what we have of it."""
+        if tap.is_gone:
+            return
         tap.is_gone = True
+        self._spent.append(tap.channel)
+        self._changing.discard(tap.queue)
+        self._news.set()
         try:
             self.streams.renew(tap.queue)
         except SiteBrokerError as error:
@@ -317,7 +327,6 @@ class Taker:
             self._bindings.forget()
         if self._taps.get(tap.queue) is tap:
             del self._taps[tap.queue]
-            self._news.set()
 
     def _lost(self, tap: Tap, error: ChannelLost) -> None:
         if self._taps.get(tap.queue) is not tap:
@@ -346,6 +355,8 @@ class Taker:
             tap.leaving = True
             self._changing.add(tap.queue)
             await tap.channel.cancel(tap.tag, of_stream=tap.queue in self.streams)
+        if tap.is_gone:
+            return
         if tap.is_idle and not any(each is tap for each, _ in self._gathered):
             del self._taps[tap.queue]
             await tap.channel.close()

@@ -327,6 +327,16 @@ class TestTopics:
 
         await york.desk.until(arrives)
 
+    async def test_queues_that_are_deleted_leave_no_channel_open(self, york, applications) -> None:
+        keeper = applications.channel()
+        keeper.queue_declare("orders")
+        york.want("queue:orders")
+        await york.desk.until(lambda: york.bridge.status()["taking_queues"] == ["orders"])
+        channels = york.bridge._visit._taking._channels
+        before = len(channels)
+        keeper.queue_delete("orders")
+        await york.desk.until(lambda: len(channels) < before)
+
 
 class TestSeveralExchanges:
     """amq.topic has all topics but those below sales/, which are of an exchange of their own."""

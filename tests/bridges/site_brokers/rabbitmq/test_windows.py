@@ -131,6 +131,51 @@ async def test_very_many_are_put_in_order_some_at_a_time() -> None:
     counting.cancel()
 
 
+class Deleting(Channels):
+    """Deletes each queue in the moment in which it grants a consumer of it, or its end."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.closed = 0
+        self.deletes = True
+
+    async def consume(self, name: str, came: Any, priority: int, **_: Any) -> str:
+        if self.deletes:
+            self._delete(name)
+        return name
+
+    async def cancel(self, tag: str, **_: Any) -> None:
+        self._delete(tag)
+
+    def _delete(self, name: str) -> None:
+        assert self.on_cancelled is not None
+        self.on_cancelled(name)
+
+    async def close(self) -> None:
+        self.closed += 1
+
+
+async def test_a_queue_that_is_deleted_as_it_is_begun_is_begun_anew_once_it_is_there(tmp_path: Path) -> None:
+    broker = Deleting()
+    given = [cast("Any", lambda *given: True)] * 4
+    taker = Taker(cast("Any", broker), cast("Any", broker), Exchanges("amq.topic"), tmp_path, *given)
+    assert await taker._enter(frozenset({"orders"}))
+    assert (taker.taking, taker.ours("orders")) == ([], 0)
+    broker.deletes = False
+    await taker._enter(frozenset({"orders"}))
+    assert taker.taking == ["orders"]
+
+
+async def test_a_queue_that_is_deleted_as_it_is_left_is_forgotten(tmp_path: Path) -> None:
+    broker = Deleting()
+    given = [cast("Any", lambda *given: True)] * 4
+    taker = Taker(cast("Any", broker), cast("Any", broker), Exchanges("amq.topic"), tmp_path, *given)
+    broker.deletes = False
+    await taker._enter(frozenset({"orders"}))
+    await taker._leave(frozenset())
+    assert (taker._taps, taker.ours("orders")) == ({}, 0)
+
+
 class CountedTaps(dict[str, Any]):
     """Taps that know how many of them were looked at."""
 
