@@ -68,7 +68,7 @@ def _held_by_nobody(directory: Path) -> Iterator[str]:
 
 
 def _look(path: Path, site: Site) -> str:
-    files.check_header(path)
+    files.check_unopened(path)
     with closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)) as connection:
         (application,) = connection.execute("PRAGMA application_id").fetchone()
         if application != files.APPLICATION:

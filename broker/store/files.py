@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
-from broker.store import migrations, schema
+from broker.store import log_index, migrations, schema
 from broker.store.errors import StoreBusy, StoreCorrupt
 from config.whole_files import sync_directory
 
@@ -163,9 +163,15 @@ def own_values(connection: sqlite3.Connection) -> dict[str, bytes]:
     return dict(connection.execute("SELECT name, value FROM meta WHERE name GLOB 'store.*'").fetchall())
 
 
-def check_header(path: Path) -> None:
-    """Refuse a file that is no SQLite database. Only before anything in this process has it open."""
+def check_unopened(path: Path) -> None:
+    """Refuse a file that is no SQLite database, and one whose log was cut short, which an opening would hide.
+
+    Only before anything in this process has it open.
+    """
     with path.open("rb") as file:
         header = file.read(_HEADER_BYTES)
     if len(header) < _HEADER_BYTES or not header.startswith(_MAGIC):
         raise StoreCorrupt(path, f"it does not begin as a database does ({path.stat().st_size} bytes long)")
+    if cut := log_index.cut(path):
+        log = companion(path, "-wal").name
+        raise StoreCorrupt(path, f"its log {log} was cut short (put it back if you have it): {cut}")

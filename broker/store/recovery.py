@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from broker.core.rows import KEYS, CopyRow, MetaRow, PageRow
-from broker.store import files, marks, migrations, salvage, schema
+from broker.store import files, log_index, marks, migrations, salvage, schema
 from broker.store.errors import StoreCorrupt, mapped
 from config.whole_files import sync_directory
 from sapwood.protocol.errors import StoreError
@@ -41,7 +41,7 @@ class Report:
     gone; `lost_copies`: duties to deliver them. `dead`: bundles whose destination is not known any more,
     now dead letters with the reason RECOVERED. `saved_at`, `confirmed_at`: ms since 1970 of the newest marked
     state that was saved, and of the newest that the node had confirmed; 0 = not known. Where these differ,
-    all that was committed between is gone.
+    all that was committed between is gone. `cut`: how the log was cut short, if it was.
     """
 
     database: Path
@@ -55,6 +55,7 @@ class Report:
     dead: int
     saved_at: int = 0
     confirmed_at: int = 0
+    cut: log_index.ShortLog | None = None
 
     @property
     def complete(self) -> bool:
@@ -65,6 +66,7 @@ class Report:
             or self.lost_copies
             or self.dead
             or self.older
+            or (self.cut is not None and self.cut.lost)
         )
 
     @property
@@ -77,7 +79,8 @@ class Report:
         named = {field.name: getattr(self, field.name) for field in fields(self)}
         paths = {"database": str(self.database), "broken": str(self.broken)}
         known = {"store_id": self.store_id.hex(), "complete": self.complete, "older": self.older}
-        return named | paths | known
+        cut = self.cut and self.cut._asdict() | {"lost": self.cut.lost}
+        return named | paths | known | {"cut": cut}
 
     def __str__(self) -> str:
         lines = [f"{self.database} is new; what was there is now {self.broken}"]
@@ -104,6 +107,13 @@ class Report:
                 f"  the node had confirmed a state of {marks.moment(self.confirmed_at)}, which is not there: "
                 f"all that was committed {since} and was in no other file is lost"
             )
+        if self.cut:
+            missing = (
+                f"{self.cut.lost} that were committed last are lost" if self.cut.lost else "nothing is lost"
+            )
+            lines.append(
+                f"  its log was cut short: {self.cut}, {self.cut.copied} were in the database: {missing}"
+            )
         lines.append(f"  {_LATER}")
         return "\n".join(lines)
 
@@ -121,13 +131,16 @@ def recover(directory: Path | str, *, tree: str = "", node: str = "", force: boo
     lock = files.lock(directory)
     try:
         mark = marks.read(directory)
+        cut = log_index.cut(path)
         broken = _pending(directory, mark)
+        if broken is None and not path.exists():
+            broken, cut = _stand_in(path, mark), cut and cut._replace(copied=0)
         if broken is None:
             if not force:
                 _refuse_sound(path, mark)
             broken = _set_aside(path, mark)
-        _move_log(path, broken)
-        report = _rebuild(broken, path, tree, node, mark)
+        _move_log(path, broken, cut)
+        report = replace(_rebuild(broken, path, tree, node, mark), cut=cut)
         marks.remove(directory)
         return report
     except (sqlite3.Error, OSError) as error:
@@ -137,7 +150,7 @@ def recover(directory: Path | str, *, tree: str = "", node: str = "", force: boo
 
 
 def _pending(directory: Path, mark: marks.Mark | None) -> Path | None:
-    """The file that a recovery cut short has set aside; None if there is a database to look at."""
+    """The file that a recovery cut short has set aside; None if there is none."""
     path = directory / files.NAME
     if path.exists():
         return None
@@ -146,7 +159,7 @@ def _pending(directory: Path, mark: marks.Mark | None) -> Path | None:
         return broken[-1]
     if mark is None and not files.companion(path, "-wal").exists():
         raise StoreError(f"{path} does not exist: there is nothing to recover; a start makes a new one")
-    return _stand_in(path, mark)
+    return None
 
 
 def _stand_in(path: Path, mark: marks.Mark | None) -> Path:
@@ -166,7 +179,7 @@ def _begin(path: Path, mark: marks.Mark | None) -> None:
 
 def _refuse_sound(path: Path, mark: marks.Mark | None) -> None:
     try:
-        files.check_header(path)
+        files.check_unopened(path)
         connection = files.connect(path)
         try:
             sound = _is_sound(connection, path) and not marks.lost(files.own_values(connection), mark)
@@ -210,11 +223,15 @@ def _set_aside(path: Path, mark: marks.Mark | None) -> Path:
     return broken
 
 
-def _move_log(path: Path, broken: Path) -> None:
-    """The log goes with its database, and never stays where the new one would take it for its own."""
+def _move_log(path: Path, broken: Path, cut: log_index.ShortLog | None) -> None:
+    """The log goes with its database, and never stays where the new one would take it for its own.
+
+    The rest of one that was cut short is not read where the database is newer: it would hide that.
+    """
     wal = files.companion(path, "-wal")
     if wal.exists():
-        wal.rename(files.companion(broken, "-wal"))
+        hides = cut is not None and cut.copied >= cut.whole
+        wal.rename(files.companion(broken, ".log" if hides else "-wal"))
     files.companion(path, "-shm").unlink(missing_ok=True)
     sync_directory(path.parent)
 

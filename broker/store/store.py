@@ -98,7 +98,7 @@ class Store:
             new = self.path.with_name(files.NEW)
             files.create(new, tree=tree, node=node).close()
             files.publish(new, self.path)
-        files.check_header(self.path)
+        files.check_unopened(self.path)
         starter = self._starter = files.connect(self.path)
         self._check_kind(starter)
         migrations.migrate(starter, self.path, migrations.MIGRATIONS)
@@ -150,12 +150,13 @@ class Store:
         if not path.exists():
             return ""
         try:
+            files.check_unopened(path)
             connection = files.connect(path, reader=True)
             try:
                 return files.own_values(connection).get(files.NODE, b"").decode()
             finally:
                 connection.close()
-        except (sqlite3.Error, ValueError) as error:
+        except (sqlite3.Error, ValueError, OSError) as error:
             raise StoreCorrupt(path, f"it does not say whose it is: {error}") from None
 
     def rename(self, node: str) -> None:

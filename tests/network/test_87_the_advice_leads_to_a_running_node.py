@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import sqlite3
+import struct
 import sys
 from collections.abc import Callable
 from contextlib import closing
@@ -38,6 +39,21 @@ def without_log(data: Path) -> None:
 
 def with_an_empty_log(data: Path) -> None:
     os.truncate(data / "node.db-wal", 0)
+
+
+def used_bytes_of_the_log(data: Path) -> int:
+    (frames,) = struct.unpack_from("=I", (data / "node.db-shm").read_bytes(), 16)
+    return 32 + int(frames) * (24 + PAGE)
+
+
+def with_half_a_log(data: Path) -> None:
+    os.truncate(data / "node.db-wal", used_bytes_of_the_log(data) // 2)
+
+
+def with_zeros_at_the_end_of_the_log(data: Path) -> None:
+    with (data / "node.db-wal").open("r+b") as log:
+        log.seek(used_bytes_of_the_log(data) // PAGE * PAGE - PAGE)
+        log.write(bytes(PAGE))
 
 
 def without_database(data: Path) -> None:
@@ -92,6 +108,8 @@ KILLED: dict[str, tuple[Damage, str]] = {
         with_an_empty_log,
         r"had confirmed state \d+ of .*its log node.db-wal was removed",
     ),
+    "its log is cut": (with_half_a_log, r"its log node.db-wal was cut short .*: of \d+ pages"),
+    "the end of its log is zeroed": (with_zeros_at_the_end_of_the_log, "its log node.db-wal was cut short"),
     "the database is gone": (without_database, "it is gone while its log node.db-wal is there"),
     "the database and an old copy": (recovered_before, "it is gone while its log node.db-wal is there"),
     "both are gone": (without_both, "it is gone, and node.mark says that it was in use at"),
