@@ -10,7 +10,7 @@ another parent is up, the connector rests.
 import asyncio
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from bridges.carriers.base import Carrier
 from broker.core.links.neighbour import Neighbour
@@ -18,13 +18,15 @@ from broker.core.policy import Policy
 from broker.host import Host
 from broker.link_driver import LinkDriver
 from broker.location.cores import CoreFinder, finder_of
-from broker.location.finder import Finder
 from broker.naming import Naming
 from broker.supervisor import Supervisor
 from config.model import Site, TreeConnector
 from config.uris import address, dialable
 from treeconnector.link import Link
 from treeconnector.relations import Relation
+
+if TYPE_CHECKING:
+    from broker.location.finder import Finder
 
 _LEAVES: Final = "the node leaves the tree"
 
@@ -72,7 +74,7 @@ class Diallers(Policy):
         return self._site.scheme == "satellite" and not linked
 
     @property
-    def finders(self) -> list[Finder]:
+    def finders(self) -> "list[Finder]":
         """All that is looked up in DNS: the parent's domains, and that of the mesh."""
         found = list(self.main.ways.finders.values()) if self.main is not None else []
         return [*found, self._cores.finder] if self._cores is not None else found

@@ -4,7 +4,7 @@ around. This module alone knows all of it; each part knows those that it is give
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from secrets import token_bytes
 from typing import TYPE_CHECKING, Any
 
@@ -13,11 +13,8 @@ import msgspec
 from broker.access import Access
 from broker.alarms.watch import AlarmWatch
 from broker.alarms.webhook import receiver_of
-from broker.api.asking import serve
 from broker.api.context import RunningNode
-from broker.api.following import Followers
-from broker.api.status import status
-from broker.cells.cells import NodeCells
+from broker.cells.cells import CellCommand, NodeCells
 from broker.cells.deliveries import Deliveries
 from broker.cells.paths import Paths
 from broker.cells.tracing import Tracing
@@ -37,8 +34,6 @@ from broker.history.sampler import Sampler
 from broker.intake import Admission
 from broker.link_driver import LinkDriver
 from broker.link_secrets import LinkSecrets
-from broker.location.lan import LanAnswers
-from broker.location.registrar import Registrar, zone_of
 from broker.naming import Naming
 from broker.operator_log import OperatorLog
 from broker.report import NodeReport
@@ -61,7 +56,6 @@ from broker.store.loaded import Loaded
 from broker.trail import ChangeTrail
 from config.alarms import rules_of
 from config.model import Listener, Site
-from config.write import to_yaml
 from sapwood.protocol.destinations import Destination, Kind
 from sapwood.protocol.errors import SapwoodError
 from treeconnector.identity import Identity, new_uuid
@@ -71,6 +65,8 @@ if TYPE_CHECKING:
     from broker.enrolment.sharing import Sharing
     from broker.http.port import Port
     from broker.link_brokers import LinkBrokerListener
+    from broker.location.lan import LanAnswers
+    from broker.location.registrar import Registrar
 
 _log = logging.getLogger("sapwood.node")
 
@@ -190,9 +186,6 @@ class Node:
         diallers, desk = Diallers(driver, driver.wires, site, self.naming), desk_of(driver, site)
         if self._sharing is not None:
             self._sharing.open(cells)
-        registrar = None
-        if site.registration.domain:
-            registrar = Registrar(site, driver.core.identity.incarnation.hex(), zone_of(site))
         self.report = NodeReport(
             driver=driver,
             diallers=diallers,
@@ -201,7 +194,7 @@ class Node:
             room=room,
             link_brokers=self._link_brokers(),
             desk=desk,
-            registrar=registrar,
+            registrar=self._registrar(),
             renewal=renewal_of(site, driver.core),
             door=None,
             started_at=self._started_at,
@@ -214,7 +207,6 @@ class Node:
             paths=paths,
             deliveries=Deliveries(driver, cells),
             tracing=tracing,
-            following=Followers(driver),
             diallers=diallers,
             access=access,
             desk=desk,
@@ -224,7 +216,20 @@ class Node:
             alarms=access.alarms,
             status=self.status,
         )
-        serve(self.running)
+        cells.further = self._further_commands
+
+    def _further_commands(self) -> Iterator[tuple[str, str, CellCommand]]:
+        """Operations for other nodes, loaded when one asks for the first: nobody asks most leaves."""
+        from broker.api.asking import commands
+
+        return commands(self.running)
+
+    def _registrar(self) -> "Registrar | None":
+        if not self.site.registration.domain:
+            return None
+        from broker.location.registrar import Registrar, zone_of
+
+        return Registrar(self.site, self.core.identity.incarnation.hex(), zone_of(self.site))
 
     def _link_brokers(self) -> "list[LinkBrokerListener]":
         if not self.site.listener.link_brokers:
@@ -281,8 +286,7 @@ class Node:
     def _set_to_work(self) -> None:
         """All this runs as long as the node does."""
         report = self.report
-        lan = LanAnswers(self.site, self.core) if self.site.listener.discoverable else None
-        works = (report.desk, report.diallers, *report.link_brokers, report.registrar, lan)
+        works = (report.desk, report.diallers, *report.link_brokers, report.registrar, self._lan_answers())
         more = (
             report.access.operators,
             report.access.registry,
@@ -294,6 +298,13 @@ class Node:
         for work in (*works, *more):
             if work is not None:
                 self.driver.spawn(work.run())
+
+    def _lan_answers(self) -> "LanAnswers | None":
+        if not self.site.listener.discoverable:
+            return None
+        from broker.location.lan import LanAnswers
+
+        return LanAnswers(self.site, self.core)
 
     # --- its end
 
@@ -346,6 +357,8 @@ class Node:
 
     @property
     def settings(self) -> str:
+        from config.write import to_yaml
+
         return to_yaml(self.site)
 
     def matched(self, topic: str) -> str:
@@ -382,6 +395,8 @@ class Node:
         self.driver.nudge()
 
     async def status(self) -> dict[str, Any]:
+        from broker.api.status import status
+
         found: dict[str, Any] = msgspec.to_builtins(await status(self.report), enc_hook=str)
         return found
 

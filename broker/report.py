@@ -10,13 +10,13 @@ from broker.chronicle import Chronicle
 from broker.core.node import NodeCore
 from broker.core_driver import CoreDriver
 from broker.diallers import Diallers
-from broker.location.registrar import Registrar
 from broker.room import Room
 from broker.site.desk import SiteDesk
 
 if TYPE_CHECKING:
     from broker.enrolment.renewal import CertificateRenewal
     from broker.link_brokers import LinkBrokerListener
+    from broker.location.registrar import Registrar
     from broker.mqtt.door import Door
 
 
@@ -35,7 +35,7 @@ class NodeReport:
     room: Room
     link_brokers: "list[LinkBrokerListener]"
     desk: SiteDesk | None
-    registrar: Registrar | None
+    registrar: "Registrar | None"
     renewal: "CertificateRenewal | None"
     door: "Door | None"
     started_at: float

@@ -81,22 +81,15 @@ def _on_trail(
             node.trail.add(who.name, who.role, address, f"{operation.method} {operation.path}", said, result)
 
 
-def serve(node: RunningNode) -> None:
-    """Let other nodes ask this one, by its cells, for the operations that are for them.
+def commands(node: RunningNode) -> Iterator[tuple[str, str, CellCommand]]:
+    """By cell and name, the operations for which other nodes may ask this one."""
+    from broker.api.table import OPERATIONS
 
-    They are loaded when somebody asks for the first of them: nobody asks most leaves.
-    """
-
-    def commands() -> Iterator[tuple[str, str, CellCommand]]:
-        from broker.api.table import OPERATIONS
-
-        for operation in OPERATIONS:
-            if operation.remote:
-                is_open = operation.permission == "tree"
-                handler = partial(_answer, node, operation)
-                yield *operation.cell, CellCommand(handler, open=is_open, changes=operation.changes)
-
-    node.cells.further = commands
+    for operation in OPERATIONS:
+        if operation.remote:
+            is_open = operation.permission == "tree"
+            handler = partial(_answer, node, operation)
+            yield *operation.cell, CellCommand(handler, open=is_open, changes=operation.changes)
 
 
 def _answer(node: RunningNode, operation: Operation, asker: str, question: Arguments) -> Any:

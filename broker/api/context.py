@@ -2,11 +2,11 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from broker.access import Access
 from broker.alarms.watch import AlarmWatch
-from broker.api.following import Followers
 from broker.cells.cells import NodeCells
 from broker.cells.deliveries import Deliveries
 from broker.cells.paths import Paths
@@ -19,8 +19,11 @@ from broker.history.sampler import Sampler
 from broker.site.desk import SiteDesk
 from broker.trail import ChangeTrail
 
+if TYPE_CHECKING:
+    from broker.api.following import Followers
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
+@dataclass(frozen=True, kw_only=True)
 class RunningNode:
     """Of one node. Whoever changes the core wakes the node. `desk` None: the site has no broker beside it.
 
@@ -32,7 +35,6 @@ class RunningNode:
     paths: Paths
     deliveries: Deliveries
     tracing: Tracing
-    following: Followers
     diallers: Diallers
     access: Access
     desk: SiteDesk | None
@@ -41,6 +43,13 @@ class RunningNode:
     sampler: Sampler | None
     alarms: AlarmWatch | None
     status: Callable[[], Awaitable[dict[str, Any]]]
+
+    @cached_property
+    def following(self) -> "Followers":
+        """Loaded when somebody follows: nobody does at most leaves."""
+        from broker.api.following import Followers
+
+        return Followers(self.driver)
 
     @property
     def name(self) -> str:

@@ -5,6 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bridges.unneeded import without
+
 if TYPE_CHECKING:
     from config.model import Site
 
@@ -12,6 +14,8 @@ if TYPE_CHECKING:
 def run_file(file: Path, *, log_json: bool) -> int:
     """Run the node of this file; return the exit code. Raises `ConfigurationError` or `CommandError`."""
     gc.disable()  # what is loaded stays: the collector would look at it again and again, and find nothing
+    with without(absent=("typing_extensions",)):  # it says what this Python has in `typing` too
+        import msgspec as msgspec
     from broker.process import run_node
     from config.load import load
 

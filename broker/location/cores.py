@@ -4,18 +4,20 @@ Law: DNS proves nothing. A node that it names is of the mesh once it has proved 
 then nobody is told of it.
 """
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from bridges.dns.errors import LocationError
 from broker.host import Host
-from broker.location.finder import Finder, ParentWanted
 from config.model import ClientTls, Site
 from config.schemes import LOOKED_UP
+
+if TYPE_CHECKING:
+    from broker.location.finder import Finder
 
 _MOST: Final = 31
 
 
-def finder_of(site: Site) -> Finder | None:
+def finder_of(site: Site) -> "Finder | None":
     """The domain under which the nodes of this node's mesh register; None: its file names none."""
     mesh = site.mesh
     named = f"{LOOKED_UP}://{site.registration.domain}" if site.registration.domain else None
@@ -23,6 +25,8 @@ def finder_of(site: Site) -> Finder | None:
     uri = mesh.uri or implied
     if uri is None:
         return None
+    from broker.location.finder import Finder, ParentWanted
+
     wanted = ParentWanted(
         tree=site.tree,
         servers=mesh.name_servers,
@@ -35,7 +39,7 @@ def finder_of(site: Site) -> Finder | None:
 class CoreFinder:
     """Looks for the others as long as the node runs: at each end of the TTL, and on request."""
 
-    def __init__(self, host: Host, finder: Finder) -> None:
+    def __init__(self, host: Host, finder: "Finder") -> None:
         self._host = host
         self.finder = finder
 

@@ -16,14 +16,15 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from bridges.dns.errors import LocationError
-from broker.location.finder import Finder, ParentWanted, ask_dns
-from broker.location.lan import asking
 from broker.location.strategies import InOrder, Strategy, Way, strategy_of
 from config.model import ClientTls, Site, TreeConnector
 from config.uris import LAN, address
+
+if TYPE_CHECKING:
+    from broker.location.finder import Finder
 
 __all__ = ["Way", "Ways", "finders_of", "ways_of"]
 
@@ -32,8 +33,14 @@ _AGAIN: Final = 2
 """How often in a row a better way is reachable before the link goes back to it."""
 
 
-def finders_of(site: Site, connector: TreeConnector) -> dict[str, Finder]:
+def finders_of(site: Site, connector: TreeConnector) -> "dict[str, Finder]":
     """One for each srv:// of a connector; `srv://local` is asked for by multicast."""
+    looked_up = [uri for uri in connector.ways if address(uri).looked_up]
+    if not looked_up:
+        return {}
+    from broker.location.finder import Finder, ParentWanted, ask_dns
+    from broker.location.lan import asking
+
     wanted = ParentWanted(
         tree=site.tree,
         servers=connector.name_servers,
@@ -46,8 +53,7 @@ def finders_of(site: Site, connector: TreeConnector) -> dict[str, Finder]:
     )
     return {
         uri: Finder(uri, wanted, look_up=asking(connector.local_addresses) if uri == LAN else ask_dns)
-        for uri in connector.ways
-        if address(uri).looked_up
+        for uri in looked_up
     }
 
 
@@ -75,7 +81,7 @@ class Ways:
     def __init__(
         self,
         uris: tuple[str, ...],
-        finders: dict[str, Finder],
+        finders: "dict[str, Finder]",
         *,
         lines: Sequence[str] = (),
         strategy: Strategy | None = None,
@@ -219,7 +225,7 @@ class Ways:
             for each in waiting:
                 each.cancel()
 
-    async def _unnamed(self, way: Way, finder: Finder) -> str:
+    async def _unnamed(self, way: Way, finder: "Finder") -> str:
         """DNS says so twice in a row, a TTL apart: one odd answer cuts nothing. On request once is enough."""
         missed = 0
         while True:

@@ -19,11 +19,12 @@ from mosquitto_server import MosquittoServer
 
 from broker.cli.demo.plan import free_ports
 
-ASKED_FOR = ("aiohttp", "broker.api.table", "broker.http.app")
+ASKED_FOR = ("aiohttp", "broker.api.operation", "broker.api.table", "broker.http.app")
 NOT_NEEDED = (
-    *ASKED_FOR, "bridges.carriers.brokered.carrier", "broker.cli.app", "broker.rotating",
-    "broker.store.recovery", "cryptography", "dns.resolver", "lark", "logging.handlers", "pika",
-    "prompt_toolkit", "pyarrow", "rich", "typer", "websockets.asyncio", "websockets.server", "zoneinfo",
+    *ASKED_FOR, "bridges.carriers.brokered.carrier", "bridges.dns.records", "broker.cli.app",
+    "broker.rotating", "broker.store.recovery", "cryptography", "dns.resolver", "lark",
+    "logging.handlers", "pika", "prompt_toolkit", "pyarrow", "rich", "typer", "typing_extensions",
+    "websockets.asyncio", "websockets.server", "zoneinfo",
     *("email", "http.client", "importlib.metadata", "urllib.request", "zipfile"),  # paho and websockets ask
 )  # fmt: skip
 LEAF = """

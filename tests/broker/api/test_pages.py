@@ -160,9 +160,8 @@ async def test_other_nodes_are_answered_in_slices_of_the_loop(monkeypatch: pytes
 
 async def test_an_answer_that_is_not_wanted_is_never_begun() -> None:
     """Python tells of each coroutine that was made and not run."""
-    node: Any = SimpleNamespace(cells=SimpleNamespace(), driver=SimpleNamespace(shares=Shares()))
-    asking.serve(node)
-    commands = {(cell, verb): command for cell, verb, command in node.cells.further()}
+    node: Any = SimpleNamespace(driver=SimpleNamespace(shares=Shares()))
+    commands = {(cell, verb): command for cell, verb, command in asking.commands(node)}
     work = commands["System", "tree"].handler("hq", {})
     assert asyncio.iscoroutine(work)
     work.close()
