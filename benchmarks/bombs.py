@@ -9,9 +9,10 @@ of this process, so a time is from the send at the store to the receipt at HQ.
 import argparse
 import asyncio
 import json
+import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -141,25 +142,26 @@ def _end(bomber: Process) -> dict[str, Any]:
     return bomber.answer()
 
 
-async def run(options: argparse.Namespace) -> None:
+async def run(options: argparse.Namespace, say: Callable[[str], None]) -> None:
     with tempfile.TemporaryDirectory() as folder, Processes(Path(folder)) as processes:
         chain = Chain(processes, Path(folder))
         await chain.start()
         for kind in ["", *options.kinds]:
             found = await bombed(chain, processes, kind, options.bombers, options.seconds, options.rate)
-            print(json.dumps(found), flush=True)
+            say(json.dumps(found))
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None, say: Callable[[str], None] = print) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kinds", nargs="*", default=sorted(KINDS), choices=sorted(KINDS))
     parser.add_argument("--bombers", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=10.0)
     parser.add_argument("--rate", type=float, default=100.0)
-    options = parser.parse_args()
-    print(machine())
-    asyncio.run(run(options))
+    options = parser.parse_args(arguments)
+    say(json.dumps(machine()))
+    asyncio.run(run(options, say))
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

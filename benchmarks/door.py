@@ -10,9 +10,10 @@ import argparse
 import json
 import shutil
 import socket
+import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -95,20 +96,21 @@ def measure(system: str, count: int) -> dict[str, Any]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None, say: Callable[[str], None] = print) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--messages", type=int, default=50_000)
     parser.add_argument("--pairs", type=int, default=3)
     parser.add_argument("--systems", nargs="+", choices=_SYSTEMS, default=[*_SYSTEMS])
-    options = parser.parse_args()
-    print(json.dumps(machine() | {"at": time.strftime("%F %T")}))
+    options = parser.parse_args(arguments)
+    say(json.dumps(machine() | {"at": time.strftime("%F %T")}))
     rows = []
     for system in options.systems * options.pairs:
         rows.append(measure(system, options.messages))
-        print(json.dumps(rows[-1]), flush=True)
+        say(json.dumps(rows[-1]))
     best = {each: max(row["rate"] for row in rows if row["system"] == each) for each in options.systems}
-    print(json.dumps({f"door of {each}": round(best["door"] / rate, 2) for each, rate in best.items()}))
+    say(json.dumps({f"door of {each}": round(best["door"] / rate, 2) for each, rate in best.items()}))
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any, Final
@@ -80,12 +80,12 @@ class Network:
             "listener": {"port": self.ports[name]},
             "link": {"backoff_initial": 0.25, "backoff_max": 2, "connect_timeout": 30},
             "log": {"level": "error"},
+            "permits": "open",  # no permits are measured here
         }
         outside = [f"ws://127.0.0.1:{line.port}/link" for line in self.lines]
         inside = [f"ws://127.0.0.1:{self.ports[core]}/link" for core in CORES]
         if name in CORES:
             others = zip(CORES, inside, strict=True)
-            site["permits"] = "open"  # no permits are measured here
             site["mesh"] = {"cores": [{"name": core, "uri": uri} for core, uri in others if core != name]}
             site["listener"]["public_uri"] = outside[CORES.index(name)]
             return site
@@ -183,7 +183,9 @@ class Load:
             await asyncio.sleep(_POLL)
         for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for ended in await asyncio.gather(*self._tasks, return_exceptions=True):
+            if isinstance(ended, Exception):
+                raise BenchmarkFailed(f"a store could not go on: {ended}")
         lost = self.confirmed - self.came.keys()
         if lost:
             raise BenchmarkFailed(f"{len(lost)} confirmed messages never came, such as {min(lost)!r}")
@@ -240,7 +242,7 @@ async def _trouble(network: Network, load: Load, options: argparse.Namespace, sa
     return pauses
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None, say: Say = print) -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -249,14 +251,16 @@ def main() -> int:
     parser.add_argument("--rate", type=float, default=20.0, help="messages a second that each store sends")
     parser.add_argument("--seconds", type=float, default=5.0, help="how long each trouble lasts")
     parser.add_argument("--limit", type=float, default=120.0, help="longest wait for anything, seconds")
-    options = parser.parse_args()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    options = parser.parse_args(arguments)
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         found = asyncio.run(run(options, lambda text: print(text, file=sys.stderr, flush=True)))
     except BenchmarkFailed as error:
         print(f"failed: {error}", file=sys.stderr)
         return 1
-    print(json.dumps(found, indent=2))
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    say(json.dumps(found, indent=2))
     return 0
 
 

@@ -5,8 +5,9 @@ more made and subscribed to, and the longest step of closing the session: others
 """
 
 import argparse
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from broker.core.sessions.sessions import Connection
 from simulation.forest import Forest
@@ -46,13 +47,16 @@ def row(subscriptions: int) -> tuple[float, float, float]:
     return transfer, more, max(steps)
 
 
-def main() -> None:
-    argparse.ArgumentParser(description=__doc__).parse_args()
-    print("| subscriptions | transfer, us | create and subscribe, us | longest step of close, us |")
-    print("|---|---|---|---|")
-    for size in SIZES:
-        print(f"| {size:,} | {' | '.join(f'{figure:,.0f}' for figure in row(size))} |")
+def main(arguments: Sequence[str] | None = None, say: Callable[[str], None] = print) -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, help="reply queues that it reads")
+    options = parser.parse_args(arguments)
+    say("| subscriptions | transfer, us | create and subscribe, us | longest step of close, us |")
+    say("|---|---|---|---|")
+    for size in options.sizes:
+        say(f"| {size:,} | {' | '.join(f'{figure:,.0f}' for figure in row(size))} |")
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -346,7 +346,7 @@ def main(arguments: list[str] | None = None, say: Say = print) -> int:
         return 2
     found = {"machine": machine()}
     say(", ".join(f"{name} {value}" for name, value in found["machine"].items()))
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     directory = Path(tempfile.mkdtemp(prefix="sapwood-thousand-", dir=options.directory))
     try:
         with Processes(directory) as processes:
@@ -360,6 +360,7 @@ def main(arguments: list[str] | None = None, say: Say = print) -> int:
                 found |= run.found
     finally:
         shutil.rmtree(directory, ignore_errors=True)
+        signal.signal(signal.SIGTERM, before)
     if options.json:
         options.json.write_text(json.dumps(found | {"argv": sys.argv[1:]}, indent=1))
     return int("error" in found)

@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -205,16 +205,16 @@ def measure(folder: Path, count: int, limit: int, *, alone: bool) -> dict[str, A
     return found
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None, say: Callable[[str], None] = print) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--messages", type=int, default=10_000_000)
     parser.add_argument("--memory", type=int, default=256, help="MiB of the node's control group")
     parser.add_argument("--alone", action="store_true", help="each message is a bundle of its own")
     parser.add_argument("--directory", type=Path)
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(dir=options.directory) as folder:
         found = measure(Path(folder), options.messages, options.memory * 2**20, alone=options.alone)
-    print(json.dumps(found | machine(), indent=2))
+    say(json.dumps(found | machine(), indent=2))
     return 0
 
 

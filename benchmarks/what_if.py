@@ -17,6 +17,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +56,8 @@ def measure(stores: int, regions: int, depth: int, master: str) -> dict[str, Any
         seconds = time.monotonic() - began
         if process.returncode:
             raise SystemExit(said[-2000:])
-        rows = {row["scheme"]: row for row in csv.DictReader((out / "csv" / "what_if.csv").open())}
+        with (out / "csv" / "what_if.csv").open() as file:
+            rows = {row["scheme"]: row for row in csv.DictReader(file)}
     for scheme, count in expected(chain).items():
         assert int(rows[scheme]["added"]) == count, (scheme, rows[scheme]["added"], count)
     return {
@@ -85,22 +87,21 @@ class Peak:
             time.sleep(0.2)
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None, say: Callable[[str], None] = print) -> int:
     parser = argparse.ArgumentParser(prog="benchmarks.what_if", description=__doc__.splitlines()[0])
     parser.add_argument("--stores", type=int, nargs="*", default=[10_000, 100_000, 1_000_000])
     parser.add_argument("--regions", type=int, default=100)
     parser.add_argument("--depth", type=int, default=3, help="2: root, region, store; 3: one level more")
     parser.add_argument("--master", default="", help="Spark's; all cores of this machine")
     parser.add_argument("--json", type=Path, help="write the figures there")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     found: dict[str, Any] = {"machine": machine(), "sizes": []}
     for stores in options.stores:
         row = measure(stores, options.regions, options.depth, options.master)
         found["sizes"].append(row)
-        print(
+        say(
             f"{stores:>9,} stores: {row['seconds']:>6} s, {row['peak_mib']:,} MiB; this tree"
-            f" {row['tree']:,} advisories, leaf nodes {row['leaf_nodes']:,}",
-            flush=True,
+            f" {row['tree']:,} advisories, leaf nodes {row['leaf_nodes']:,}"
         )
     if options.json:
         options.json.write_text(json.dumps(found, indent=1) + "\n")

@@ -1,6 +1,8 @@
 """What the audit's benchmark reads out of Spark's event log, and the chain that it makes up."""
 
 import json
+import subprocess
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -9,6 +11,8 @@ from pyarrow import Table, parquet
 
 from benchmarks.advisory_logs import Chain, write_sites
 from benchmarks.audit import peer, stages
+
+ROOT = Path(__file__).parents[2]
 
 
 def task(stage: int, seconds: float, rows: int) -> dict[str, Any]:
@@ -62,3 +66,18 @@ def test_the_peer_makes_its_sums_over_a_log_in_its_folders(tmp_path: Path) -> No
     ]
     parquet.write_table(Table.from_pylist(rows), folder / "part-0.parquet")
     assert peer(str(tmp_path / "log")) == 3
+
+
+def test_a_small_day_is_audited_and_what_was_planted_is_found(tmp_path: Path) -> None:
+    result = tmp_path / "result.json"
+    options = ["--rows", "600", "--stores", "40", "--regions", "5", "--plant", "3", "--master", "local[1]"]
+    command = [sys.executable, "-m", "benchmarks.audit", *options]
+    subprocess.run(
+        [*command, "--directory", str(tmp_path), "--json", str(result)],
+        capture_output=True,
+        check=True,
+        cwd=ROOT,
+    )
+    found = json.loads(result.read_text())
+    assert (found["rows"], found["spilled"]) == (600 + 3, 3)
+    assert list(tmp_path.iterdir()) == [result]

@@ -1,9 +1,11 @@
 """A control group is made where the kernel keeps them, in both layouts."""
 
+import json
 from pathlib import Path
 
 import pytest
 
+from benchmarks import waiting
 from benchmarks.waiting import control_group, memory_groups
 
 LIMIT = 256 * 2**20
@@ -62,3 +64,13 @@ def test_of_both_layouts_the_one_with_memory_counts(tmp_path: Path) -> None:
     first_layout(tmp_path)
     second_layout(tmp_path, controllers="")
     assert memory_groups(tmp_path) == (tmp_path / "memory", "memory.limit_in_bytes")
+
+
+@pytest.mark.network
+def test_a_few_messages_wait_while_the_node_is_away_and_all_come(tmp_path: Path) -> None:
+    said: list[str] = []
+    assert waiting.main(["--messages", "300", "--directory", str(tmp_path)], say=said.append) == 0
+    found = json.loads(said[0])
+    assert found["messages"] == 300
+    assert found["sent/s"] > 0 < found["drained/s"]
+    assert list(tmp_path.iterdir()) == []

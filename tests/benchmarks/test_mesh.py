@@ -1,0 +1,18 @@
+"""The benchmark of three roots under kills and cuts works with two stores. Nothing here is timed."""
+
+import json
+
+import pytest
+
+from benchmarks import mesh
+
+
+@pytest.mark.network
+def test_two_stores_lose_nothing_while_each_root_is_killed() -> None:
+    said: list[str] = []
+    options = ["--regions", "2", "--stores", "1", "--rate", "20", "--seconds", "0.5"]
+    assert mesh.main(options, say=said.append) == 0, said
+    found = json.loads(said[-1])
+    assert (found["nodes"], found["messages"] > 0) == (7, True)
+    troubles = ["quiet", *(f"{core} killed" for core in mesh.CORES), "lines of region-0 cut"]
+    assert list(found["longest_pause_s"]) == troubles

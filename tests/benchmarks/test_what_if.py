@@ -1,0 +1,29 @@
+"""The benchmark of what-ifs works on a small chain, whose sums it checks. Nothing here is timed."""
+
+import json
+from pathlib import Path
+
+from benchmarks import what_if
+
+
+def test_a_small_chain_is_counted_as_arithmetic_says(tmp_path: Path) -> None:
+    result = tmp_path / "result.json"
+    said: list[str] = []
+    options = [
+        "--stores",
+        "6",
+        "--regions",
+        "2",
+        "--depth",
+        "2",
+        "--master",
+        "local[1]",
+        "--json",
+        str(result),
+    ]
+    assert what_if.main(options, say=said.append) == 0
+    (row,) = json.loads(result.read_text())["sizes"]
+    assert row["stores"] == 6
+    assert row["tree"] < row["leaf_nodes"]
+    assert row["peak_mib"] > 0
+    assert "6 stores" in said[0]
