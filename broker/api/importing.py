@@ -84,15 +84,19 @@ class Plan:
         return "\n".join(lines)
 
     async def _each(
-        self, name: str, items: list[Any], kind: type[_Item], look: Callable[[_Item, str], bool | None]
+        self,
+        name: str,
+        items: list[msgspec.Raw],
+        kind: type[_Item],
+        look: Callable[[_Item, str], bool | None],
     ) -> None:
         """Look at each item; `look` says whether it is to be made, None: neither made nor the same."""
         async for part in _shares(items):
             for index, item in part:
                 place = f"{name}[{index}]"
                 try:
-                    new = look(msgspec.convert(item, kind), place)
-                except msgspec.ValidationError as error:
+                    new = look(msgspec.json.decode(item, type=kind), place)
+                except (msgspec.DecodeError, ValueError, RecursionError) as error:
                     text, _, inside = str(error).partition(" - at `$")
                     self._mistakes.append(f"{place}{inside.rstrip('`')}: {text}")
                 except SapwoodError as error:
@@ -257,14 +261,13 @@ class Plan:
             core.topics.greet(subscription)
 
 
-async def _shares(items: list[Any]) -> AsyncIterator[list[tuple[int, Any]]]:
+async def _shares(items: list[msgspec.Raw]) -> AsyncIterator[list[tuple[int, msgspec.Raw]]]:
     """With their places, so many at a time as take no longer than a chunk: an item may have 10,000 rules."""
-    part: list[tuple[int, Any]] = []
+    part: list[tuple[int, msgspec.Raw]] = []
     weight = 0
     for index, item in enumerate(items):
         part.append((index, item))
-        lists = item.values() if isinstance(item, dict) else ()
-        weight += 1 + sum(len(each) for each in lists if isinstance(each, list))
+        weight += 1 + bytes(item).count(b",")
         if weight >= CHUNK:
             yield part
             part, weight = [], 0

@@ -328,7 +328,7 @@ class Front(asyncio.Protocol):
         """Bytes that the body of this request may have."""
         if 0 <= head.length <= MOST_OF_A_STRANGER or self._line.bound is not None:
             return self._verbs.max_body
-        known = self._verbs.holds_token(Fields(head.fields, self._transport))
+        known = self._verbs.may_say_much(Fields(head.fields, self._transport), head.target)
         return self._verbs.max_body if known else MOST_OF_A_STRANGER
 
     def _promise(self, head: Head) -> None:

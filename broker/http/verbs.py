@@ -19,7 +19,7 @@ from broker.core.errors import NotFound, SwitchError, TooLarge
 from broker.core.sessions.rights import Rights
 from broker.http import paths, trace
 from broker.http.bindings import Bindings, HttpLine
-from broker.http.guard import bearer, credentials, from_a_web_page, is_here, is_rebound
+from broker.http.guard import PageOrigin, bearer, credentials, from_a_web_page, is_here, is_rebound, page_of
 from broker.http.ports import NodePort
 from broker.http.settings import HttpSettings
 from broker.shares import LoopShare, Shares
@@ -154,9 +154,13 @@ class Verbs:
     def shares(self) -> Shares:
         return self._node.shares
 
-    def holds_token(self, request: Any) -> bool:
-        """Does such a request carry an operator's token? See `facts_of`."""
-        return self._settings.operators.holder(bearer(request)) is not None
+    def may_say_much(self, request: Any, target: bytes) -> bool:
+        """Does such a request carry an operator's token, or need none for `/api`? See `facts_of`, `guard`."""
+        operators = self._settings.operators
+        if operators.holder(bearer(request)) is not None:
+            return True
+        needs_none = not operators.ask_all and target.startswith(b"/api/")
+        return needs_none and is_here(request) and page_of(request) is not PageOrigin.FOREIGN
 
     def perform(self, line: HttpLine, asked: VerbRequest, reply: Reply) -> None:
         """Do it, and call `reply` once; not at all if the line goes first."""

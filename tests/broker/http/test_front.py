@@ -298,6 +298,25 @@ async def test_who_shows_the_token_may_send_more(node: Any) -> None:
     assert stand.inner.data.endswith(bytes(size))
 
 
+async def test_where_no_token_is_configured_this_machine_may_administrate_with_more(stand: Stand) -> None:
+    size = MOST_OF_A_STRANGER + 1
+    stand.say(f"POST /api/definitions HTTP/1.1\r\nContent-Length: {size}")
+    stand.front.data_received(bytes(size))
+    assert stand.inner.data.endswith(bytes(size))
+    for page in ("Origin: http://elsewhere.example", "X-Forwarded-For: 10.0.0.1"):
+        other = Stand(stand.node)
+        other.say(f"POST /api/definitions HTTP/1.1\r\n{page}\r\nContent-Length: {size}")
+        assert other.transport.statuses() == [413]
+        assert other.inner.data == b""
+
+
+async def test_where_a_token_is_configured_nobody_else_administrates_with_more(node: Any) -> None:
+    stand = Stand(node, operators=Operators("secret"))
+    stand.say(f"POST /api/definitions HTTP/1.1\r\nContent-Length: {MOST_OF_A_STRANGER + 1}")
+    assert stand.transport.statuses() == [413]
+    assert stand.inner.data == b""
+
+
 @pytest.mark.parametrize("known", [False, True])
 async def test_a_byte_now_and_then_does_not_keep_a_request_alive(stand: Stand, known: bool) -> None:
     if known:

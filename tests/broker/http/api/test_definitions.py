@@ -13,6 +13,7 @@ import pytest
 
 from broker.api import definitions, importing
 from broker.api.pages import CHUNK
+from broker.api.table import OPERATIONS
 from broker.core.messages.queue_names import SYSTEM
 from broker.entrance.passwords import hashed
 from broker.node import Node
@@ -256,3 +257,13 @@ async def test_so_many_rules_are_looked_at_before_others_have_their_turn(
     task.cancel()
     assert answer["made"]["permits"] == 8
     assert max(looked_at.values()) <= CHUNK
+
+
+async def test_a_file_is_not_read_in_one_step(old: At) -> None:
+    """16 MiB of brackets took four seconds. Each item is read in its turn, and told by its place."""
+    (taking,) = [each for each in OPERATIONS if (each.method, each.path) == ("POST", "/api/definitions")]
+    body = b'{"format": 1, "queues": [%b, {"name": "\xff"}], "routes": [[[[[]]]]]}' % (b"[" * 50 + b"]" * 50)
+    found = taking.read({}, {}, body)["body"]
+    assert [bytes(each)[:2] for each in found.queues] == [b"[[", b'{"']
+    said = (await old("POST /api/definitions", 400, data=body))["text"].split("\n")
+    assert [line.partition(":")[0] for line in said[1:]] == ["queues[0]", "queues[1]", "routes[0]"]
