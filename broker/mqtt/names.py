@@ -27,6 +27,8 @@ class DoorNames:
         """Where a message goes that is published to this topic. Raises `PacketError`."""
         try:
             if name.startswith(self.prefix) and len(name) > len(self.prefix):
+                if has_wildcard(name):
+                    raise PatternError(f"{name[:80]!r} is no queue: expected no wildcard ('+' or '#') in it")
                 plain, _, node = name.removeprefix(self.prefix).partition("@")
                 if node:
                     return queue(queue_name(name_from_mqtt(plain)), node_name(node))

@@ -160,6 +160,8 @@ class MqttReading:
             raise PacketError("a shared subscription is $share/GROUP/FILTER, and its group has no wildcard")
         prefix = self._client.names.prefix
         if rest.startswith(prefix):
+            if has_wildcard(rest):
+                raise PatternError("no pattern reads several queues")
             return queue(queue_name(rest.removeprefix(prefix))), ""
         return topic(from_mqtt(rest)), group
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from broker.mqtt.fields import PacketError
 from broker.mqtt.names import DoorNames
 
 NAMES = DoorNames("queue/", "hq")
@@ -20,3 +21,11 @@ NAMES = DoorNames("queue/", "hq")
 def test_answers_find_their_way_back(topic: str, reply_to: str) -> None:
     assert NAMES.reply_from(topic) == reply_to
     assert NAMES.reply_to(reply_to) == topic
+
+
+@pytest.mark.parametrize(
+    "name", ["queue/+", "queue/#", "queue/a+b", "queue/orders/#", "queue/+@york", "a/+", "#"]
+)
+def test_nobody_publishes_to_a_pattern_nor_leaves_a_will_there(name: str) -> None:
+    with pytest.raises(PacketError, match="expected no wildcard"):
+        NAMES.destination(name)

@@ -8,6 +8,7 @@ import pytest
 from broker.core.clients.kept_sessions import NEVER
 from broker.mqtt.packets import Publish, Subscribe
 from broker.mqtt.reading import _runs
+from broker.mqtt.reasons import Reason
 from broker.mqtt.subscribing import Subscribing
 
 
@@ -69,3 +70,8 @@ def test_acknowledgements_in_a_row_are_one() -> None:
     assert list(_runs([])) == []
     assert list(_runs([7])) == [(7, 7)]
     assert list(_runs([3, 1, 2, 9, 5, 6, 11])) == [(1, 3), (5, 6), (9, 9), (11, 11)]
+
+
+def test_a_pattern_reads_no_queues(door_client: Callable[[], Any]) -> None:
+    filters = [(f"$share/g/queue/{name}", 1) for name in ("+", "#", "orders/#", "orders")]
+    assert subscribe(door_client(), *filters) == [Reason.WRONG_FILTER] * 3 + [1]
