@@ -468,6 +468,30 @@ async def test_at_400_pixels_name_state_and_count_are_seen_and_nothing_scrolls_s
     assert await name.evaluate("name => name.scrollWidth <= name.clientWidth")
 
 
+@pytest.mark.parametrize("width", [1280, 1200, 1000, 700])
+async def test_columns_yield_in_a_window_that_is_not_wide(
+    opened: Opened, served: Served, fake: FakeNode, width: int
+) -> None:
+    base = await served(fake)
+    page = await opened(base)
+    await page.set_viewport_size({"width": width, "height": 800})
+    for view in NARROW:
+        await page.goto(f"{base}/dashboard/#/{view}")
+        await expect(rows(page).nth(2)).to_be_visible()
+        wide = await page.evaluate(WIDE)
+        assert not wide, (view, wide)
+    await page.goto(f"{base}/dashboard/#/tree")
+    name = rows(page).nth(2).locator(".label")
+    assert await name.evaluate("name => name.scrollWidth <= name.clientWidth")
+    why = page.get_by_role("columnheader", name="Why")
+    if width < 1000:
+        await expect(why).to_be_hidden()
+    else:
+        await expect(why).to_be_in_viewport(ratio=1)
+    await page.set_viewport_size({"width": 1920, "height": 800})
+    await expect(page.get_by_role("columnheader", name="Traffic")).to_be_visible()
+
+
 async def test_views_are_reached_with_keys(opened: Opened, served: Served, fake: FakeNode) -> None:
     page = await opened(await served(fake))
     await expect(page.locator("#content h1")).to_have_text("Overview")

@@ -3,13 +3,16 @@
 // Law: a row is kept as long as its key is on screen, and a cell is drawn again only when what it shows has
 // changed; so a live table neither flickers nor loses the place that the reader looks at.
 //
-// A column: {key, title, width, narrow, number, sort(row), text(row), draw(row), hint(row), detail}. `narrow`:
-// its width in a narrow window, where those without one are left out. `text` says what the cell shows; `draw` makes an element instead, and is asked again only when `text` differs.
+// A column: {key, title, width, narrow, yields, number, sort(row), text(row), draw(row), hint(row), detail}. `narrow`:
+// its width in a narrow window, where those without one are left out. Where there is room for more, of these the one of
+// the lowest `yields` is left out first, and those that say none from the right. `text` says what the cell shows; `draw` makes an element instead, and is asked again only when `text` differs.
 
 import { h, replace, setAttribute, setText } from "./dom.js";
 
 const ROW = 30;
 const EXTRA = 8;
+const BETWEEN = 14;
+const AROUND = 24;
 let tables = 0;
 
 export class Table {
@@ -40,12 +43,38 @@ export class Table {
     );
     this.foot = h("div", { class: "foot", hidden: true });
     this.element = h("div", { class: `table${this.open ? " openable" : ""}` }, this.titles, this.body, this.foot);
-    this.element.style.setProperty("--columns", this.columns.map((column) => column.width ?? "minmax(80px, 1fr)").join(" "));
     this.element.style.setProperty("--narrow-columns", this.columns.map((column) => column.narrow).filter(Boolean).join(" "));
-    this.observer = new ResizeObserver(() => this.draw());
+    this.observer = new ResizeObserver(() => {
+      this.fit();
+      this.draw();
+    });
     this.observer.observe(this.body);
+    this.fit();
     this.markSort();
     this.setRows([]);
+  }
+
+  // Nothing scrolls sideways: leave out columns until the others have their least width.
+  fit() {
+    const room = this.body.clientWidth;
+    const out = new Set();
+    const left = () => this.columns.filter((column) => !out.has(column));
+    const yields = this.columns.filter((column) => !column.narrow).reverse();
+    yields.sort((one, other) => (one.yields ?? yields.length) - (other.yields ?? yields.length));
+    for (const column of yields) {
+      const together = column.yields !== undefined && [...out].at(-1)?.yields === column.yields;
+      if (room && (together || leastOf(left()) > room)) out.add(column);
+    }
+    this.out = out;
+    this.element.style.setProperty("--columns", left().map(widthOf).join(" "));
+    this.hide(this.titles.children);
+    for (const item of this.shown.values()) this.hide(item.cells);
+  }
+
+  hide(cells) {
+    this.columns.forEach((column, number) => {
+      cells[number].hidden = this.out.has(column);
+    });
   }
 
   title(column) {
@@ -139,6 +168,7 @@ export class Table {
 
   makeRow() {
     const cells = this.columns.map((column) => h("div", { class: classOf(column), role: "gridcell" }));
+    this.hide(cells);
     const element = h("div", { class: "row", role: "row" }, cells);
     this.space.append(element);
     return { element, cells, texts: [], place: -1 };
@@ -220,6 +250,16 @@ export class Table {
 
 function classOf({ number, narrow }) {
   return `cell${number ? " number" : ""}${narrow ? "" : " minor"}`;
+}
+
+function widthOf(column) {
+  return column.width ?? "minmax(80px, 1fr)";
+}
+
+// The pixels that columns need, with the gaps between them and what is around.
+function leastOf(columns) {
+  const widths = columns.map((column) => Number(/\d+/.exec(widthOf(column))[0]));
+  return widths.reduce((sum, width) => sum + width, AROUND + BETWEEN * (columns.length - 1));
 }
 
 function compare(one, other) {

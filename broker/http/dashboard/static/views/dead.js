@@ -69,9 +69,9 @@ function show(root, { live }) {
       { key: "chosen", title: "", width: "20px", narrow: "20px", text: (row) => String(chosen.has(row.id)), draw: (row) => h("input", { type: "checkbox", tabindex: -1, "aria-label": "Choose this letter", checked: chosen.has(row.id), on: { change: (event) => mark(row, event.target.checked) } }) },
       { key: "reason", title: "Reason", width: "minmax(150px, 0.9fr)", narrow: "minmax(0, 1fr)", sort: (row) => row.reason, text: (row) => row.reason ?? "" },
       { key: "destination", title: "Destination", width: "minmax(180px, 1.4fr)", narrow: "minmax(0, 1fr)", sort: (row) => row.destination, text: (row) => visible(row.destination) },
-      { key: "origin", title: "From", width: "minmax(90px, 0.6fr)", sort: (row) => row.origin, text: (row) => visible(row.origin ?? "") },
+      { key: "origin", title: "From", width: "minmax(90px, 0.6fr)", yields: 2, sort: (row) => row.origin, text: (row) => visible(row.origin ?? "") },
       { key: "age", title: "Dead for", width: "76px", narrow: "66px", number: true, sort: (row) => row.age_s, text: (row) => age(row.age_s) },
-      { key: "size", title: "Size", width: "76px", number: true, sort: (row) => row.size, text: (row) => bytes(row.size) },
+      { key: "size", title: "Size", width: "76px", yields: 1, number: true, sort: (row) => row.size, text: (row) => bytes(row.size) },
       { key: "preview", title: "Begins with", width: "minmax(180px, 1.8fr)", text: (row) => visible(String(row.preview ?? "").slice(0, 200)), draw: (row) => h("span", { class: "mono" }, visible(String(row.preview ?? "").slice(0, 200))) },
     ],
     drawn: (rows) => {

@@ -40,11 +40,11 @@ function show(root, { rest }) {
       { key: "at", title: "At", width: "104px", narrow: "72px", text: (row) => clock(row.at) },
       { key: "kind", title: "What", width: "minmax(130px, 0.7fr)", narrow: "minmax(0, 0.8fr)", text: (row) => wordOf(row.event ?? row.kind ?? ""), draw: (row) => [h("span", { class: `pip hue-${hueOf(row.event ?? row.kind)}` }), wordOf(row.event ?? row.kind ?? "")], hint: (row) => row.reason || null },
       { key: "destination", title: "Destination", width: "minmax(180px, 1.6fr)", narrow: "minmax(0, 1fr)", text: (row) => visible(row.destination ?? row.queue ?? "") },
-      { key: "id", title: "Message", width: "160px", text: (row) => idOf(row), draw: (row) => (idOf(row) ? h("a", { class: "mono", href: `#/trace/message/${encodeURIComponent(idOf(row))}` }, shortId(idOf(row))) : "") },
-      { key: "who", title: "With", width: "minmax(120px, 0.8fr)", text: (row) => visible(row.session ?? row.peer ?? "") },
-      { key: "correlation", title: "Correlation", width: "92px", number: true, text: (row) => String(row.correlation_id ?? "") },
-      { key: "task", title: "Task", width: "minmax(90px, 0.7fr)", text: (row) => visible(row.task_id ?? row.task ?? ""), draw: (row) => ((row.task_id ?? row.task) ? h("a", { href: `#/trace/task/${encodeURIComponent(row.task_id ?? row.task)}` }, visible(row.task_id ?? row.task)) : "") },
-      { key: "payload", title: "Payload", width: "minmax(160px, 1.6fr)", text: (row) => (row.reason ? visible(row.reason) : visible(String(row.payload ?? "").slice(0, 300))) },
+      { key: "id", title: "Message", width: "160px", yields: 4, text: (row) => idOf(row), draw: (row) => (idOf(row) ? h("a", { class: "mono", href: `#/trace/message/${encodeURIComponent(idOf(row))}` }, shortId(idOf(row))) : "") },
+      { key: "who", title: "With", width: "minmax(120px, 0.8fr)", yields: 3, text: (row) => visible(row.session ?? row.peer ?? "") },
+      { key: "correlation", title: "Correlation", width: "92px", yields: 1, number: true, text: (row) => String(row.correlation_id ?? "") },
+      { key: "task", title: "Task", width: "minmax(90px, 0.7fr)", yields: 2, text: (row) => visible(row.task_id ?? row.task ?? ""), draw: (row) => ((row.task_id ?? row.task) ? h("a", { href: `#/trace/task/${encodeURIComponent(row.task_id ?? row.task)}` }, visible(row.task_id ?? row.task)) : "") },
+      { key: "payload", title: "Payload", width: "minmax(160px, 1.6fr)", yields: 5, text: (row) => (row.reason ? visible(row.reason) : visible(String(row.payload ?? "").slice(0, 300))) },
     ],
   });
   root.append(top.element, form, h("div", { class: "fill" }, table.element));

@@ -33,8 +33,8 @@ const LINKS = {
     number("routes", "Routes", "84px"),
     number("set", "Set", "62px"),
     number("refused", "Refused", "84px"),
-    { key: "zone", title: "Zone", width: "minmax(80px, 0.6fr)", sort: (row) => row.zone, text: (row) => visible(row.zone ?? "") },
-    { key: "why", title: "Why", width: "minmax(150px, 1.6fr)", text: (row) => visible(row.error ?? "") },
+    { key: "zone", title: "Zone", width: "minmax(80px, 0.6fr)", yields: 1, sort: (row) => row.zone, text: (row) => visible(row.zone ?? "") },
+    { key: "why", title: "Why", width: "minmax(150px, 1.6fr)", yields: 9, text: (row) => visible(row.error ?? "") },
   ],
 };
 

@@ -49,11 +49,11 @@ function show(root, { live, rest, go }) {
       { key: "bytes", title: "Bytes", width: "82px", number: true, sort: (row) => row.bytes, text: (row) => (row.messages ? bytes(row.bytes) : "") },
       { key: "oldest", title: "Oldest", width: "76px", number: true, sort: (row) => row.oldest_s, text: (row) => (row.messages ? age(row.oldest_s) : "") },
       { key: "readers", title: "Readers", width: "76px", narrow: "66px", number: true, sort: (row) => row.readers, text: (row) => `${count(row.readers)} ${row.messages && !(row.targets ?? []).length}`, draw: (row) => readersCell(row) },
-      { key: "in", title: "In/s", width: "64px", number: true, sort: (row) => row.in_per_s, text: (row) => figure(row.in_per_s, rate), draw: (row) => dim(figure(row.in_per_s, rate)) },
-      { key: "out", title: "Out/s", width: "64px", number: true, sort: (row) => row.out_per_s, text: (row) => figure(row.out_per_s, rate), draw: (row) => dim(figure(row.out_per_s, rate)) },
-      { key: "latency", title: "Latency", width: "76px", number: true, sort: (row) => row.latency_s, text: (row) => (row.latency_s ? duration(row.latency_s) : "") },
+      { key: "in", title: "In/s", width: "64px", yields: 4, number: true, sort: (row) => row.in_per_s, text: (row) => figure(row.in_per_s, rate), draw: (row) => dim(figure(row.in_per_s, rate)) },
+      { key: "out", title: "Out/s", width: "64px", yields: 4, number: true, sort: (row) => row.out_per_s, text: (row) => figure(row.out_per_s, rate), draw: (row) => dim(figure(row.out_per_s, rate)) },
+      { key: "latency", title: "Latency", width: "76px", yields: 2, number: true, sort: (row) => row.latency_s, text: (row) => (row.latency_s ? duration(row.latency_s) : "") },
       {
-        key: "spark", title: "Depth", width: "92px",
+        key: "spark", title: "Depth", width: "92px", yields: 1,
         live: (cell, row) => {
           const points = live.histories.of(`queue:${row.name}`);
           if (points.length < 2) return cell.replaceChildren();
@@ -66,7 +66,7 @@ function show(root, { live, rest, go }) {
           spark.draw(points);
         },
       },
-      { key: "targets", title: "Goes to", width: "minmax(110px, 1.2fr)", text: (row) => (row.targets ?? []).join(", ") },
+      { key: "targets", title: "Goes to", width: "minmax(110px, 1.2fr)", yields: 3, text: (row) => (row.targets ?? []).join(", ") },
     ],
   });
   const unlisten = live.listen(() => made.draw());

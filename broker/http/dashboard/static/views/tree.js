@@ -184,19 +184,19 @@ function show(root, { live, rest, go }) {
     empty: "No node of that name.",
     columns: [
       {
-        key: "name", title: "Node", width: "minmax(240px, 1.6fr)", narrow: "minmax(0, 1fr)",
+        key: "name", title: "Node", width: "minmax(260px, 1.6fr)", narrow: "minmax(0, 1fr)",
         text: (row) => JSON.stringify([row.name, row.level, row.expanded, row.expandable, row.kids, searched, row.role, row.above, row.beside]),
         draw: (row) => nameCell(row, searched, toggle),
         hint: (row) => row.name,
       },
       { key: "state", title: "Link", width: "118px", narrow: "84px", text: (row) => (row.self ? "this node" : row.state), draw: (row) => stateCell(row) },
-      { key: "since", title: "Since", width: "78px", number: true, text: (row) => (row.link?.since_s === undefined ? "" : duration(row.link.since_s)) },
+      { key: "since", title: "Since", width: "78px", yields: 4, number: true, text: (row) => (row.link?.since_s === undefined ? "" : duration(row.link.since_s)) },
       { key: "waiting", title: "Waiting", width: "76px", narrow: "64px", number: true, text: (row) => figure(waitingOf(row), short), draw: (row) => dim(figure(waitingOf(row), short)) },
-      { key: "oldest", title: "Oldest", width: "72px", number: true, text: (row) => (row.link?.spool_oldest_s ? age(row.link.spool_oldest_s) : "") },
-      { key: "in", title: "In/s", width: "62px", number: true, text: (row) => figure(ratesOf(row, "in"), rate), draw: (row) => dim(figure(ratesOf(row, "in"), rate)) },
-      { key: "out", title: "Out/s", width: "62px", number: true, text: (row) => figure(ratesOf(row, "out"), rate), draw: (row) => dim(figure(ratesOf(row, "out"), rate)) },
+      { key: "oldest", title: "Oldest", width: "72px", yields: 3, number: true, text: (row) => (row.link?.spool_oldest_s ? age(row.link.spool_oldest_s) : "") },
+      { key: "in", title: "In/s", width: "62px", yields: 2, number: true, text: (row) => figure(ratesOf(row, "in"), rate), draw: (row) => dim(figure(ratesOf(row, "in"), rate)) },
+      { key: "out", title: "Out/s", width: "62px", yields: 2, number: true, text: (row) => figure(ratesOf(row, "out"), rate), draw: (row) => dim(figure(ratesOf(row, "out"), rate)) },
       {
-        key: "spark", title: "Traffic", width: "92px",
+        key: "spark", title: "Traffic", width: "92px", yields: 1,
         live: (cell, row) => {
           const points = row.link ? live.histories.of(`link:${row.link.name}`) : [];
           if (points.length < 2) return cell.replaceChildren();
@@ -209,7 +209,7 @@ function show(root, { live, rest, go }) {
           spark.draw(points);
         },
       },
-      { key: "why", title: "Why", width: "minmax(150px, 1.9fr)", text: (row) => visible(whyOf(row)) },
+      { key: "why", title: "Why", width: "minmax(240px, 1.9fr)", yields: 5, text: (row) => visible(whyOf(row)) },
     ],
   });
   root.append(top.element, h("div", { class: "fill" }, table.element));
