@@ -60,6 +60,7 @@ TABLE: Final[dict[str, tuple[str, ...]]] = {
         "network/test_118_a_mosquitto_is_killed_with_the_documented_lines.py",
         "network/test_109_a_reader_that_leaves_delays_nobody.py",
         "network/test_110_retained_at_a_rabbitmq.py",
+        "network/test_128_a_value_that_several_sites_write.py",
         "network/test_126_bindings_are_greeted_in_parts.py",
         "network/test_127_a_queue_of_a_site_with_a_nodes_name.py",
         "network/test_91_an_idle_leaf_loads_what_it_needs.py",

@@ -156,6 +156,9 @@ class Policy:
     def retained_anew(self, topic: str) -> None:
         """Another message is retained for a topic than before."""
 
+    def replaced(self, stored: StoredBundle, came: str) -> None:
+        """What was retained of a topic here has another node's message in its place."""
+
     def consumer_changed(self, op: str, key: Destination, cause: str) -> None:
         """A consumer of this node's clients came or went."""
 
@@ -276,6 +279,7 @@ class Policies:
         self.waits_for_lost: tuple[Callable[[Neighbour], None], ...] = ()
         self.forgotten: tuple[Callable[[str], None], ...] = ()
         self.retained_anew: tuple[Callable[[str], None], ...] = ()
+        self.replaced: tuple[Callable[[StoredBundle, str], None], ...] = ()
         self.consumer_changed: tuple[Callable[[str, Destination, str], None], ...] = ()
         self.local_route_changed: tuple[Callable[[Destination], None], ...] = ()
         self.interest_changed: tuple[Callable[[Destination], None], ...] = ()

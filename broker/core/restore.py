@@ -126,6 +126,7 @@ class Restoration:
             self._arrivals.seen.restore(seen)
         self._subscriptions(loaded)
         self._topics.greetings.restore(meta)
+        self._topics.earlier_writers.restore(meta)
         for client in loaded.rows(ClientRow):
             self._kept_sessions.restore_row(client)
         self._entries(loaded)

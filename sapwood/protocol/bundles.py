@@ -117,6 +117,7 @@ class Header(msgspec.Struct, array_like=True, kw_only=True, gc=False):
     remaining ms until the first and the last message expires, 0 = never. `reroutes`: how often it went
     back where it came from. `done`: bit i (little endian) set = message i is dealt with; empty = none.
     `start`: in which start of its origin it was made; 0 = an older node made it, or passed it on.
+    `replaces`: a retained message for whoever has this one as his last, and for nobody else.
     """
 
     id: bytes
@@ -132,6 +133,7 @@ class Header(msgspec.Struct, array_like=True, kw_only=True, gc=False):
     reroutes: int = 0
     done: bytes = b""
     start: int = 0
+    replaces: bytes = b""
 
     def __str__(self) -> str:
         return f"bundle {self.id.hex()} of {self.count} for {self.destination}"

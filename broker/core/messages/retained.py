@@ -14,6 +14,7 @@ each says behind which place the next one begins, and is right whatever came and
 
 from bisect import bisect_left, bisect_right, insort
 from collections import Counter
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 import msgspec
@@ -255,6 +256,9 @@ class Retained:
 
     def get(self, topic: str) -> Kept | None:
         return self._kept.get(topic)
+
+    def headers(self) -> Iterator[tuple[str, Header]]:
+        return ((name, header) for name, (header, _) in self._kept.items())
 
     def page(self, pattern: str, after: Place = (), most: int = PART) -> NamePage:
         """The topics that match, in order, behind a place; the walk comes by `most` places."""

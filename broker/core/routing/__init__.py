@@ -7,6 +7,7 @@
 | `forwarding` | from a queue to an outbox, and what comes back |
 | `topics` | one message to every subscriber, each once |
 | `greetings` | retained messages for new filters, a part in each turn |
+| `earlier_writers` | retained values of other nodes whose place another one takes: who is told |
 | `subscriptions` | whose a subscription is, how long it lasts, and its id |
 | `upward` | the topics of scope `tree` that go up from here, and whether they are wanted there |
 | `addresses`, `questions` | which incarnation is where, and who is asked |

@@ -229,10 +229,10 @@ class Greetings:
         if reader.relation is Relation.PARENT:
             return self._came_from_here(header)
         if reader.relation is Relation.CHILD:
-            return self._greets(reader, header.destination) and self._may_go_down(header, reader)
+            return self.greets(reader, header.destination) and self.may_go_down(header, reader)
         return True
 
-    def _greets(self, child: Neighbour, destination: Destination) -> bool:
+    def greets(self, child: Neighbour, destination: Destination) -> bool:
         """Of the nodes of a mesh one greets their child: which one depends on the topic."""
         peers = self._lookup.peers_to(child.name)
         return not peers or chosen_default(destination, [self._context.name, *peers]) == self._context.name
@@ -243,7 +243,7 @@ class Greetings:
             set(self._context.table.gateways(domain(header.origin))).difference(self._context.table.apart)
         )
 
-    def _may_go_down(self, header: Header, neighbour: Neighbour) -> bool:
+    def may_go_down(self, header: Header, neighbour: Neighbour) -> bool:
         """As when it came: not back where it came from; and on its way up into no sibling's subtree."""
         gateways = self._context.table.gateways(domain(header.origin))
         below = set(gateways).difference((LOCAL, *self._context.table.apart))

@@ -8,6 +8,8 @@ as far as they asked for it; `tree` everywhere.
 from collections import Counter
 from typing import Final, NamedTuple
 
+from msgspec.structs import replace
+
 from broker.core.context import Context
 from broker.core.errors import BadRequest
 from broker.core.links.neighbour import Neighbour
@@ -15,6 +17,7 @@ from broker.core.lookup import Lookup
 from broker.core.messages.queue import Queue, StoredBundle
 from broker.core.messages.queue_names import SUBSCRIPTION, UPWARD, Spool
 from broker.core.messages.retained import Retained, kept_of
+from broker.core.routing.earlier_writers import EarlierWriters, value_of
 from broker.core.routing.forwarding import Forwarder
 from broker.core.routing.greetings import Greetings, Reader
 from broker.core.routing.subscriptions import Subscription, space_of, subscription_id
@@ -67,6 +70,7 @@ class Topics:
         self.greetings = Greetings(
             context, lookup, self.retained, self.subscriptions, self._give, self.forget
         )
+        self.earlier_writers = EarlierWriters(context, self.retained, self.greetings)
 
     def __repr__(self) -> str:
         return f"<Topics subscriptions={len(self.subscriptions)} retained={len(self.retained)}>"
@@ -174,12 +178,15 @@ class Topics:
         the session here that sent it.
         """
         header = stored.header
-        if header.flags & Flag.RETAINED:
-            self._keep(stored, came, sender)
-        reached = self._locally(stored, came, sender)
         if _is_asked_for(header) and not down_only and came not in self._context.table.apart:
             self._upward.published(header.destination.name)
-        for neighbour in self._onward(header, came, down_only):
+        onward = self._onward(header, came, down_only)
+        if header.flags & Flag.RETAINED and not self._retain(stored, came, sender, onward):
+            self._custody.trace.dropped(header, "whom it is for has written another one")
+            return
+        header = stored.header
+        reached = self._locally(stored, came, sender)
+        for neighbour in onward:
             self._greet_first(neighbour, header)
             if neighbour.name in self._context.parents and stored.row and (queue := self._before(header)):
                 if self._add_to(queue, stored, came, neighbour.name):
@@ -217,11 +224,15 @@ class Topics:
         if sender:
             matched = {each for each in matched if not (each.deaf and each.session == sender)}
         for subscription in matched:
-            if stored.row or self._forwarder.takes_volatile(subscription.queue):
-                self._copy(stored, subscription.queue, came)
-            else:
-                self._context.counters["volatile_dropped"] += stored.header.count
+            self.give(subscription, stored, came)
         return bool(matched)
+
+    def give(self, subscription: Subscription, stored: StoredBundle, came: str) -> None:
+        """To this one, whether it asked or not."""
+        if stored.row or self._forwarder.takes_volatile(subscription.queue):
+            self._copy(stored, subscription.queue, came)
+        else:
+            self._context.counters["volatile_dropped"] += stored.header.count
 
     def _copy(self, stored: StoredBundle, queue: Queue, came: str) -> None:
         entry = self._custody.add(stored, queue, came, self._context.clock.now)
@@ -337,6 +348,19 @@ class Topics:
         return True
 
     # --- retained messages
+
+    def _retain(self, stored: StoredBundle, came: str, sender: str, onward: list[Neighbour]) -> bool:
+        """Keep it, and tell those whose value it replaces. False: it is for somebody who has another one."""
+        replaces, kept = stored.header.replaces, self.retained.get(stored.header.destination.name)
+        told = self.earlier_writers.meet(stored, came, onward)
+        if told is None:
+            return False
+        if not replaces or (kept is not None and value_of(kept[0]) == replaces):
+            self._keep(stored, came, sender)
+        for child, value in told:
+            header = replace(stored.header, replaces=value)
+            self.copy_to(child, self._custody.store(header, stored.body or b"", stored.since), came)
+        return True
 
     def _keep(self, stored: StoredBundle, came: str, sender: str) -> None:
         """Keep the last message of a retained bundle; an empty payload clears."""

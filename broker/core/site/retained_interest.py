@@ -10,7 +10,8 @@ first add of a filter.
 | a client of this node               | always: it has no other queue                                     |
 | the site's broker, which retains it | it is taken from there                                            |
 | the site's broker, which does not   | always; its topic is taken from there from then on (`followed`)   |
-| below                               | this node or one above asks for it there; of scope `tree`, always |
+| below                               | this node or one above asks for it there; of scope `tree`, always; |
+|                                     | its topic is taken from the site's broker meanwhile (`followed`)  |
 | elsewhere                           | the parent is asked for it                                        |
 
 Law: an interest counts until it is withdrawn, after its linger: whoever comes in between is not given
@@ -20,7 +21,7 @@ Law: what an interest has left is looked at a part in each turn. Meanwhile nobod
 that comes does not count for what was there before: that comes anew with it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from itertools import chain, count, islice
 from typing import Final
 
@@ -61,6 +62,7 @@ class RetainedInterest(Policy):
         self._topics = topics
         self._offers = offers
         self._from_site: dict[str, None] = {}
+        self._from_below: dict[str, None] = {}
         self.broker_retains = True
         self._looks: dict[str, _Look] = {}
         self._moments = count(1)
@@ -74,6 +76,12 @@ class RetainedInterest(Policy):
     def restore(self, meta: Mapping[str, bytes]) -> None:
         names = (name.removeprefix(FROM_SITE) for name in meta if name.startswith(FROM_SITE))
         self._from_site = dict.fromkeys(names)
+        self._context.clock.after(0.0, self._find_from_below)
+
+    def _find_from_below(self) -> None:
+        """What was kept before a start, once it is here, and the routes are."""
+        for name, header in self._topics.retained.headers():
+            self._note_below(name, self._is_below(header))
 
     def end(self) -> None:
         """This node has no site broker any more."""
@@ -82,16 +90,24 @@ class RetainedInterest(Policy):
 
     @property
     def followed(self) -> list[Destination]:
-        """Topics that are taken from the site's broker whoever wants them: it could not say them again."""
-        if self.broker_retains:
-            return []
-        return [topic(name) for name in islice(self._from_site, _MOST_FOLLOWED)]
+        """Topics that are taken from the site's broker whoever wants them: it could not say again what it was
+        given, or does not know that what it was given is somebody else's, who is to hear of another.
+        """
+        return [topic(name) for name in islice(self._to_follow(), _MOST_FOLLOWED)]
+
+    def _to_follow(self) -> Iterator[str]:
+        return chain(() if self.broker_retains else self._from_site, self._from_below)
 
     def follows(self, name: str) -> bool:
         """Is this one of them?"""
-        if self.broker_retains or name not in self._from_site:
+        if name not in self._from_below and (self.broker_retains or name not in self._from_site):
             return False
-        return len(self._from_site) <= _MOST_FOLLOWED or name in islice(self._from_site, _MOST_FOLLOWED)
+        few = len(self._from_site) + len(self._from_below) <= _MOST_FOLLOWED
+        return few or name in islice(self._to_follow(), _MOST_FOLLOWED)
+
+    def is_retained_there(self, name: str) -> bool:
+        """Is this topic's message here the one that the site's broker gave, and keeps?"""
+        return self.broker_retains and name in self._from_site
 
     def withdrawn(self, advices: list[Advice]) -> None:
         """Neighbours have been told that nobody wants these any more."""
@@ -155,7 +171,13 @@ class RetainedInterest(Policy):
             self._note(name, from_site=sender == SITE)
         if self._looks:
             self._renewed[name] = next(self._moments)
-        return self._is_heard(header, self._context.table.match(name).gateways)
+        is_below = self._is_below(header)
+        if not is_below:
+            self._note_below(name, False)
+        is_heard = self._is_heard(header, self._context.table.match(name).gateways)
+        if is_below:
+            self._note_below(name, is_heard)
+        return is_heard
 
     def _note(self, name: str, *, from_site: bool) -> None:
         transaction = self._context.custody.transaction
@@ -166,10 +188,30 @@ class RetainedInterest(Policy):
             del self._from_site[name]
             transaction.delete(MetaRow, FROM_SITE + name)
         if not self.broker_retains:
-            for wanted_changed in self._context.policies.wanted_changed:
-                wanted_changed()
+            self._tell_followed()
+
+    def _note_below(self, name: str, is_below: bool) -> None:
+        if is_below == (name in self._from_below):
+            return
+        is_followed = self.follows(name)
+        if is_below:
+            self._from_below[name] = None
+        else:
+            del self._from_below[name]
+        if is_followed or self.follows(name):
+            self._tell_followed()
+
+    def _tell_followed(self) -> None:
+        for wanted_changed in self._context.policies.wanted_changed:
+            wanted_changed()
+
+    def _is_below(self, header: Header) -> bool:
+        """Is it from a node below this one?"""
+        table = self._context.table
+        return bool(set(table.gateways(domain(header.origin))).difference((LOCAL, *table.apart)))
 
     def forgotten(self, name: str) -> None:
+        self._note_below(name, False)
         if name in self._from_site:
             self._note(name, from_site=False)
 
@@ -182,7 +224,7 @@ class RetainedInterest(Policy):
             takes = (takes_from_site(name) for takes_from_site in context.policies.takes_from_site)
             return name not in self._from_site or any(takes)
         parents = table.parents
-        if set(table.gateways(domain(header.origin))).difference(table.apart):
+        if self._is_below(header):
             is_asked = not asked.isdisjoint((LOCAL, *parents)) or _lingers(self._offers.down, name)
             return header.scope == Scope.TREE or is_asked
         return bool(asked.difference(parents)) or _lingers(self._offers.up, name)

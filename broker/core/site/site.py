@@ -18,7 +18,7 @@ from typing import Final
 from broker.core.clients.switch import Switch
 from broker.core.context import Context
 from broker.core.delivery.delivery import Dispatcher
-from broker.core.messages.queue import Queue, QueueEntry
+from broker.core.messages.queue import Queue, QueueEntry, StoredBundle
 from broker.core.messages.queue_names import SITE, is_internal
 from broker.core.policy import Policy
 from broker.core.routing.forwarding import Forwarder
@@ -28,7 +28,7 @@ from broker.core.rows import SubscriptionRow
 from broker.core.sessions.sessions import Connection, ConsumerDelivery, Session
 from broker.core.settings import QueuePolicy
 from broker.core.site.retained_interest import RetainedInterest
-from broker.core.site.site_consumer import SiteConsumer, UnackedByConsumer
+from broker.core.site.site_consumer import SiteConsumer, UnackedByConsumer, ranges_of
 from broker.core.site.site_greetings import SiteGreetings
 from broker.core.site.site_intake import SiteIntake
 from sapwood.protocol import bundles, destinations
@@ -254,6 +254,12 @@ class SiteClient(Policy):
         for for_site in self._context.policies.for_site:
             for_site(deliveries)
 
+    def replaced(self, stored: StoredBundle, came: str) -> None:
+        """The broker has an older one. If nobody there reads the topic, this is taken out there again."""
+        name, reading = stored.header.destination.name, self.reads_topics()
+        if self._interest.is_retained_there(name) and not self._topics.reads(reading, name):
+            self._topics.give(reading, stored, came)
+
     def outdated(self, names: Iterable[str]) -> list[str]:
         """Which of these topics, which the broker retains as it was given them, it would hear no more of.
 
@@ -341,7 +347,7 @@ class SiteClient(Policy):
         own = [id for id in ids if id > 0]
         self.greetings.answered(id for id in ids if id < 0)
         if own:
-            self._switch.receive(self._connection, [Acknowledge(_ranges(own))])
+            self._switch.receive(self._connection, [Acknowledge(ranges_of(own))])
 
     def refuse(self, id: int, reason: str) -> None:
         """The broker will not have it: a dead letter, but for a greeting, which is kept anyway."""
@@ -437,14 +443,3 @@ class SiteClient(Policy):
 
 def _consumer_id(name: str) -> str:
     return f"{SITE}#{name}"
-
-
-def _ranges(ids: Sequence[int]) -> list[tuple[int, int]]:
-    """Ids as ranges, in order."""
-    ranges: list[tuple[int, int]] = []
-    for number in sorted(ids):
-        if ranges and ranges[-1][1] + 1 == number:
-            ranges[-1] = (ranges[-1][0], number)
-        else:
-            ranges.append((number, number))
-    return ranges

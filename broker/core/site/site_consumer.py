@@ -1,6 +1,6 @@
 """A consumer that hands what it is given to the site's broker, as deliveries."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -91,3 +91,14 @@ def _aged(message: Message, age: float) -> Message:
         return message
     left = max(int(properties.expires_in - age), 1)
     return Message(message.payload, msgspec.structs.replace(properties, expires_in=left))
+
+
+def ranges_of(ids: Sequence[int]) -> list[tuple[int, int]]:
+    """Ids as ranges, in order."""
+    ranges: list[tuple[int, int]] = []
+    for number in sorted(ids):
+        if ranges and ranges[-1][1] + 1 == number:
+            ranges[-1] = (ranges[-1][0], number)
+        else:
+            ranges.append((number, number))
+    return ranges

@@ -51,6 +51,7 @@ def fields_of(**changes):
         "reroutes": 0,
         "done": b"",
         "start": 0,
+        "replaces": b"",
         **changes,
     }
     return b"\x01" + msgspec.msgpack.encode(list(values.values()))
@@ -60,6 +61,7 @@ def test_a_header_comes_back():
     one = header(
         destination=topic("a/b"), flags=Flag.PERSISTENT | Flag.RETAINED, count=9, size=5, origin_store=b"o",
         origin="store-1", expires_first=1, expires_last=2, reroutes=3, done=b"\x01\x01", start=7,
+        replaces=b"r",
     )  # fmt: skip
     assert decode_header(encode_header(one)) == one
     assert one.persistent
