@@ -87,7 +87,7 @@ async def test_who_comes_later_is_given_the_last_value_or_none(sites: Pair) -> N
         lambda status: not status["site_broker"]["retained_from_tree"],
         "rid of what nobody there hears of",
     )
-    retain(hq, tea="", gin="8")
+    retain(hq, gin="8", tea="")
     await keeps(network, 2)
     with Listener(york.port, "-t", "prices/#", "-q", "1", "-i", "second") as second:
         await takes_from_above(network)

@@ -24,6 +24,11 @@ async def until_given(network: Network, name: str, count: int) -> None:
     await network.until(name, settled, f"having given {count}")
 
 
+async def until_answered(network: Network, name: str) -> None:
+    """Wait until the broker has confirmed all: a node that is killed before gives it again."""
+    await network.until(name, lambda status: not status["site_broker"]["waiting"], "answered by its broker")
+
+
 async def given_later(network: Network, york: MosquittoServer, hq: MosquittoServer, count: int) -> list[str]:
     with Listener(york.port, "-t", "prices/#", "-q", "1", "-i", "late") as late:
         await takes(network, "hq", "prices/#")
@@ -59,6 +64,7 @@ async def test_it_is_so_though_the_line_was_down_and_both_nodes_are_killed(
         for name in ("tea", "milk"):
             publish(york.port, f"prices/{name}", b"of york", "-r")
         await office.until(2)
+        await until_answered(network, "hq")
         await takes(network, "hq", "prices/tea")
         await takes(network, "hq", "prices/milk")
         network.kill("york")
