@@ -157,7 +157,7 @@ class Policy:
         """Another message is retained for a topic than before."""
 
     def replaced(self, stored: StoredBundle, came: str) -> None:
-        """What was retained of a topic here has another node's message in its place."""
+        """Another node's message takes the place of this node's own, which was retained for its topic."""
 
     def consumer_changed(self, op: str, key: Destination, cause: str) -> None:
         """A consumer of this node's clients came or went."""

@@ -79,7 +79,7 @@ class RetainedInterest(Policy):
         self._context.clock.after(0.0, self._find_from_below)
 
     def _find_from_below(self) -> None:
-        """What was kept before a start, once it is here, and the routes are."""
+        """After a start, once the routes are here, and all that was kept."""
         for name, header in self._topics.retained.headers():
             self._note_below(name, self._is_below(header))
 
