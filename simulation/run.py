@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,6 +25,7 @@ from treeconnector.link import LinkSettings
 
 _SLICE: Final = 300.0
 _PAUSE: Final = 2.0
+_STEPS: Final = 200
 _DEFAULT_TREE: Final = "acme"
 
 Progress = Callable[[str, float], None]
@@ -86,7 +88,10 @@ class Simulation:
             return self._summary()
 
     def _build(self, progress: Progress) -> None:
-        """All machines start, a level after the other from the root down, and find each other."""
+        """All machines start, a level after the other from the root down, and find each other.
+
+        Told of by the machines: the lowest level has nearly all of them.
+        """
         world, workload = self.world, self.task.workload
         populate(
             world,
@@ -96,12 +101,17 @@ class Simulation:
         )
         self._population.start()
         depths = self.task.deployment.depths()
+        booted, total = count(1), len(world.machines)
+        step = max(total // _STEPS, 1)
+
+        def boot(machine: Machine) -> None:
+            world.boot(machine)
+            if (number := next(booted)) % step == 0:
+                progress("starting nodes", number / total)
+
         for machine in world.machines.values():
-            world.at(depths[machine.name] * _PAUSE, world.boot, machine)
-        levels = max(depths.values()) + 1
-        for level in range(levels):
-            progress("starting nodes", level / levels)
-            world.run(level * _PAUSE)
+            world.at(depths[machine.name] * _PAUSE, boot, machine)
+        world.run(max(depths.values()) * _PAUSE)
 
     def _summary(self) -> dict[str, Any]:
         task, world, counts = self.task, self.world, self.counts

@@ -2,14 +2,19 @@
 
 import json
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
 from broker.cli.errors import FAILED, WELL, WRONG_USE, CommandError, make_given
 from broker.cli.output import note, printable
 from simulation.run import Progress
 from treeconnector.wording import counted
+
+_SILENCE: Final = 10.0
+"""Seconds between two words of how far it is, where there is no terminal."""
 
 
 def run_simulation(
@@ -96,14 +101,20 @@ def run_again(file: Path, *, as_json: bool) -> int:
 
 @contextmanager
 def _progress() -> Iterator[Progress]:
-    """A bar on a terminal; elsewhere a line for each new thing that is done."""
+    """A bar on a terminal; elsewhere a line for each new thing that is done, and at times how far."""
     if not sys.stderr.isatty():
-        said: set[str] = set()
+        doing, said_at = "", 0.0
 
         def say(what: str, share: float) -> None:
-            if what not in said:
-                said.add(what)
+            nonlocal doing, said_at
+            now = time.monotonic()
+            if what != doing:
                 note(f"{what} …")
+            elif now - said_at >= _SILENCE:
+                note(f"{what}: {share:.0%}")
+            else:
+                return
+            doing, said_at = what, now
 
         yield say
         return

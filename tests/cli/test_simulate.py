@@ -43,8 +43,19 @@ def test_a_made_chain(workload: str, tmp_path: Path) -> None:
     assert "tree acme: 2 branch, 4 leaf, 1 root; 2 hours, seed 1" in text
     assert "advisories received              32" in text
     assert f"summary.json are in {out}" in text
-    assert said.splitlines() == ["starting nodes …", "simulating …", "writing the log …"]
+    begun = [line for line in said.splitlines() if not line.endswith("%")]
+    assert begun == ["starting nodes …", "simulating …", "writing the log …"]
     assert {path.name for path in out.iterdir()} == {"advisories", "sites.csv", "summary.json"}
+
+
+def test_where_there_is_no_terminal_lines_say_how_far_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("broker.cli.simulate._SILENCE", 0)
+    _, _, said = simulate("stores=3,regions=1", "--hours", "0.5", "--out", str(tmp_path / "out"))
+    lines = said.splitlines()
+    assert lines[:5] == ["starting nodes …", *(f"starting nodes: {share}%" for share in (40, 60, 80, 100))]
+    assert [line for line in lines[5:] if line.startswith("simulating: ")][-1] == "simulating: 100%"
 
 
 def test_a_chain_of_a_table_as_json(workload: str, tmp_path: Path) -> None:

@@ -169,6 +169,15 @@ def test_the_retail_chains_morning() -> None:
     assert found["messages"]["delivered"] > 1000
 
 
+def test_the_start_of_a_chain_tells_how_many_of_its_machines_have_started() -> None:
+    """Nearly all of them are of the lowest level, and it is the start of a large chain that takes long."""
+    told: list[tuple[str, float]] = []
+    task = Task(generated(7, regions=2), Workload(), hours=0.1)
+    Simulation(task).run(lambda what, share: told.append((what, share)))
+    starting = [share for what, share in told if what == "starting nodes"]
+    assert starting == [number / 10 for number in range(1, 11)]
+
+
 def test_a_log_is_not_written_over_another(tmp_path: Path) -> None:
     task = Task(generated(1, regions=1), Workload(), hours=0.1)
     simulate(task, tmp_path)
