@@ -6,7 +6,7 @@ paho would be the bottleneck of every broker. What it says and understands is th
 import asyncio
 from collections.abc import Callable
 
-from broker.mqtt import packets
+from bridges.mqtt import packets
 
 _MOST_IDS = 65_535
 

@@ -1,8 +1,9 @@
-"""paho-mqtt in asyncio, for whatever speaks MQTT: the carrier and the bridge to Mosquitto.
+"""MQTT for whatever speaks it: the door of applications, the carrier and the bridge to Mosquitto.
 
 | module | what to find there |
 |---|---|
 | `watch` | the socket of a paho client on the event loop |
 | `library` | paho itself, loaded without what a node never asks it for |
+| `packets`, `fields`, `properties` | MQTT 3.1.1 and 5 as bytes |
 | `texts` | what may stand in a text of MQTT |
 """

@@ -8,7 +8,7 @@
 | `subscribing` | SUBSCRIBE and UNSUBSCRIBE packets, a slice at a time |
 | `connecting` | what a CONNECT asks for, and its answer |
 | `unread` | writes as fast as it reads |
-| `packets`, `fields`, `properties`, `reasons` | MQTT 3.1.1 and 5 as bytes |
+| `reasons` | reason codes; the packets themselves are in `bridges.mqtt` |
 | `packet_ids`, `aliases` | packet identifiers of messages under way; topic aliases |
 | `messages`, `names` | messages and topics as those of the tree |
 | `ports` | what these know of each other |

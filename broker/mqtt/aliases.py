@@ -4,9 +4,9 @@ from typing import Final
 
 import msgspec
 
-from broker.mqtt.fields import PROTOCOL_ERROR, PacketError
-from broker.mqtt.packets import Publish
-from broker.mqtt.properties import Name
+from bridges.mqtt.fields import PROTOCOL_ERROR, PacketError
+from bridges.mqtt.packets import Publish
+from bridges.mqtt.properties import Name
 from broker.mqtt.reasons import Reason
 
 MOST_ALIASES: Final = 64

@@ -13,15 +13,9 @@ import logging
 from collections.abc import Callable
 from typing import Final, cast
 
-from broker.core.node import NodeCore
-from broker.core.sessions.sessions import Connection, Window
-from broker.intake import Guest
-from broker.mqtt import packets
-from broker.mqtt.connecting import Connecting
-from broker.mqtt.fields import PacketError
-from broker.mqtt.names import DoorNames
-from broker.mqtt.packet_ids import ReceivedIds
-from broker.mqtt.packets import (
+from bridges.mqtt import packets
+from bridges.mqtt.fields import PacketError
+from bridges.mqtt.packets import (
     Connect,
     Disconnect,
     Packet,
@@ -30,8 +24,14 @@ from broker.mqtt.packets import (
     Subscribe,
     Unsubscribe,
 )
+from bridges.mqtt.properties import NONE
+from broker.core.node import NodeCore
+from broker.core.sessions.sessions import Connection, Window
+from broker.intake import Guest
+from broker.mqtt.connecting import Connecting
+from broker.mqtt.names import DoorNames
+from broker.mqtt.packet_ids import ReceivedIds
 from broker.mqtt.ports import Clients
-from broker.mqtt.properties import NONE
 from broker.mqtt.publishing import Publishing
 from broker.mqtt.reading import MqttReading
 from broker.mqtt.reasons import REFUSED, Reason

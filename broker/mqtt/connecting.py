@@ -5,6 +5,10 @@ import logging
 from functools import partial
 from typing import Final, NamedTuple, Protocol
 
+from bridges.mqtt import packets
+from bridges.mqtt.fields import PacketError
+from bridges.mqtt.packets import LEVEL_5, Connect
+from bridges.mqtt.properties import NONE, Name, Properties
 from bridges.tls import shown_by
 from broker.core.clients.kept_sessions import NEVER, KeptSession, LaterWill
 from broker.core.errors import TOO_MANY, SwitchError
@@ -12,12 +16,8 @@ from broker.core.sessions.rights import Rights
 from broker.entrance.entrance import Caller
 from broker.entrance.near import is_near
 from broker.intake import Guest
-from broker.mqtt import packets
 from broker.mqtt.aliases import MOST_ALIASES
-from broker.mqtt.fields import PacketError
-from broker.mqtt.packets import LEVEL_5, Connect
 from broker.mqtt.ports import Clients, Speaker
-from broker.mqtt.properties import NONE, Name, Properties
 from broker.mqtt.publishing import MOST_RECEIVED, Publishing
 from broker.mqtt.reasons import Reason, in_connack, of_error
 from sapwood.protocol.errors import SapwoodError

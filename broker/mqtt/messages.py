@@ -2,11 +2,11 @@
 
 from typing import Final
 
+from bridges.mqtt import properties
+from bridges.mqtt.packets import Publish
+from bridges.mqtt.properties import Name
 from bridges.properties import MqttProperties, from_mqtt, to_mqtt
-from broker.mqtt import properties
 from broker.mqtt.names import DoorNames
-from broker.mqtt.packets import Publish
-from broker.mqtt.properties import Name
 from sapwood.protocol.bundles import Foreign, Message
 from sapwood.protocol.bundles import Properties as TreeProperties
 

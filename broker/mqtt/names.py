@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from broker.mqtt.fields import PacketError
+from bridges.mqtt.fields import PacketError
 from broker.mqtt.reasons import Reason
 from sapwood.protocol.destinations import Destination, Kind, queue, topic
 from sapwood.protocol.errors import InvalidName, PatternError

@@ -12,15 +12,15 @@ from collections import deque
 from functools import partial
 from typing import Final, NamedTuple
 
+from bridges.mqtt import packets
+from bridges.mqtt.fields import PacketError
+from bridges.mqtt.packets import Publish, Will
 from broker.core.clients.batching import BundleClass, flags_of
 from broker.core.errors import BadRequest, Busy, SwitchError, TooLarge
 from broker.core.sessions.rights import Rights
-from broker.mqtt import packets
 from broker.mqtt.aliases import TopicAliases
-from broker.mqtt.fields import PacketError
 from broker.mqtt.messages import message_of
 from broker.mqtt.packet_ids import ReceivedIds
-from broker.mqtt.packets import Publish, Will
 from broker.mqtt.ports import Speaker
 from broker.mqtt.reasons import Reason, of_error
 from sapwood.protocol import bundles

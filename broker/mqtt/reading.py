@@ -11,13 +11,13 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from bridges.mqtt import packets
+from bridges.mqtt.fields import PacketError
 from broker.core.clients.kept_sessions import READS, SHARES, KeptSession
 from broker.core.messages.queue import Queue
 from broker.core.routing.subscriptions import SHARED
 from broker.core.sessions.sessions import Connection
-from broker.mqtt import packets
 from broker.mqtt.aliases import GivenAliases
-from broker.mqtt.fields import PacketError
 from broker.mqtt.messages import qos_of, written
 from broker.mqtt.packet_ids import GivenIds
 from broker.mqtt.ports import Speaker

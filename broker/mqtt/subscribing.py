@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from broker.mqtt import packets
+from bridges.mqtt import packets
 from broker.mqtt.reading import MqttReading
 
 

@@ -34,13 +34,13 @@ from worlds import CORE, SWITCH, World, play_link
 
 from bridges import certificates
 from bridges.carriers.brokered import envelopes
+from bridges.mqtt import packets as mqtt
 from bridges.site_brokers.mosquitto import database, session_takeover
 from broker.advisory_log import LogError
 from broker.core.errors import BadRequest
 from broker.enrolment import tokens
 from broker.enrolment.errors import TokenError
 from broker.http import heads
-from broker.mqtt import packets as mqtt
 from config import convert, credentials, xml, yaml
 from config.errors import ConfigurationError
 from config.fleet import read_sites

@@ -15,6 +15,7 @@ from bridges import certificates, properties
 from bridges.amqp.connection import _UNSPEAKABLE as UNSPEAKABLE
 from bridges.certificates import CertificateError
 from bridges.dns import multicast, records
+from bridges.mqtt import packets as mqtt
 from bridges.mqtt.texts import unescaped
 from bridges.site_brokers.mosquitto import log_lines, session_takeover
 from broker.advisory_log import read_log
@@ -23,7 +24,6 @@ from broker.cli.errors import CommandError
 from broker.cli.http import node_url
 from broker.core.errors import BadRequest
 from broker.http import heads
-from broker.mqtt import packets as mqtt
 from config import uris, values
 from config.kinds import Fault, Kind
 from sapwood import rpc_messages

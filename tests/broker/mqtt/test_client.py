@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from bridges.mqtt.fields import variable
 from broker import shares
 from broker.core.rows import Transaction
-from broker.mqtt.fields import variable
 from broker.mqtt.reading import MqttReading
 from broker.node import Node
 from broker.store.commit import GroupCommit

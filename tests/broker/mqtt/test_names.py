@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.mqtt.fields import PacketError
+from bridges.mqtt.fields import PacketError
 from broker.mqtt.names import DoorNames
 
 NAMES = DoorNames("queue/", "hq")

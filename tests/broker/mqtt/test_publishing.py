@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from bridges.mqtt.packets import Publish
 from broker.core.sessions.rights import Rights
-from broker.mqtt.packets import Publish
 from treeconnector.permits import Permit, application
 
 

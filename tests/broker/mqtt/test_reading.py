@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from bridges.mqtt.packets import Publish, Subscribe
 from broker.core.clients.kept_sessions import NEVER
-from broker.mqtt.packets import Publish, Subscribe
 from broker.mqtt.reading import _runs
 from broker.mqtt.reasons import Reason
 from broker.mqtt.subscribing import Subscribing

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.mqtt import packets, properties
-from broker.mqtt.fields import PacketError, variable
-from broker.mqtt.packets import (
+from bridges.mqtt import packets, properties
+from bridges.mqtt.fields import PacketError, variable
+from bridges.mqtt.packets import (
     Auth,
     Connect,
     Disconnect,
@@ -21,7 +21,7 @@ from broker.mqtt.packets import (
     Will,
     WrongLevel,
 )
-from broker.mqtt.properties import Name
+from bridges.mqtt.properties import Name
 from broker.mqtt.reasons import Reason
 
 CONNECT = b"\x10\x10\x00\x04MQTT\x04\x02\x00\x3c\x00\x04till"

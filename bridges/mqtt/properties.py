@@ -12,7 +12,7 @@ from enum import IntEnum
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-from broker.mqtt.fields import (
+from bridges.mqtt.fields import (
     MALFORMED,
     PROTOCOL_ERROR,
     TOO_LARGE,

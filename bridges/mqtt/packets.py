@@ -11,10 +11,18 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from broker.mqtt import properties
-from broker.mqtt.fields import CUT_SHORT, ID_0, PacketError, PacketFields, decoded, variable
-from broker.mqtt.properties import NONE, Name, Place, Properties
-from broker.mqtt.reasons import Reason
+from bridges.mqtt import properties
+from bridges.mqtt.fields import (
+    CUT_SHORT,
+    ID_0,
+    PROTOCOL_ERROR,
+    TOO_LARGE,
+    PacketError,
+    PacketFields,
+    decoded,
+    variable,
+)
+from bridges.mqtt.properties import NONE, Name, Place, Properties
 from sapwood.protocol.errors import SapwoodError
 
 LEVEL_3_1_1: Final = 4
@@ -204,7 +212,7 @@ class PacketReader:
         if length > self.most:
             if not self.cuts or buffer[start] >> 4 != _PUBLISH:
                 text = f"a packet of {length} bytes: this node takes {self.most} at most"
-                raise PacketError(text, Reason.PACKET_TOO_LARGE)
+                raise PacketError(text, TOO_LARGE)
             if present < begin + 2:
                 return None
             size = 2 + int.from_bytes(buffer[begin : begin + 2]) + (2 if buffer[start] & 6 else 0)
@@ -277,7 +285,7 @@ def _subscribe(fields: PacketFields, level: int) -> Subscribe:
         if options & ~QOS if level != LEVEL_5 else options & _RESERVED:
             raise PacketError(f"a subscription with QoS byte {options}")
         if options & QOS == QOS or options & HANDLING == HANDLING:  # section 3.8.3.1 of MQTT 5
-            raise PacketError(f"a subscription with QoS byte {options}", Reason.PROTOCOL_ERROR)
+            raise PacketError(f"a subscription with QoS byte {options}", PROTOCOL_ERROR)
         return name, options
 
     filters = tuple(fields.every(wanted, MOST_FILTERS, "filters"))
