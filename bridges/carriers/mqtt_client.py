@@ -5,7 +5,7 @@ another one makes another client.
 
 Wrinkle: connecting (name look-up, TCP, TLS) would block, and leave a socket behind when TLS fails. So the
 socket is made here, in a thread, and paho is given it.
-Wrinkle: paho does not look at how many messages the broker takes unconfirmed: what is more waits here.
+More messages than the broker takes unconfirmed wait here.
 """
 
 import asyncio
@@ -24,18 +24,18 @@ from paho.mqtt.reasoncodes import ReasonCode
 from bridges.carriers.base import CLOSE_TIMEOUT, CarrierAbsent, CarrierBroken, CarrierBusy, CarrierError
 from bridges.carriers.brokered.line import BrokerAccess
 from bridges.dialling import why_not
+from bridges.mqtt.bulk import FAILURE, LARGEST, PahoInBulk
 from bridges.mqtt.library import paho
-from bridges.mqtt.watch import PahoInSlices, PahoWatch
+from bridges.mqtt.packets import Publish
+from bridges.mqtt.watch import PahoWatch
 from bridges.tls import client_context
 
 KEEP_ALIVE: Final = 20
-MAX_PACKET: Final = 268_435_455
 _DIAL_TIMEOUT: Final = 30.0
 DEFAULT_IN_FLIGHT: Final = 65_535
 _BUSY: Final = frozenset({0x89, 0x97})
 _NOBODY: Final = 0x10
-_FAILURE: Final = 0x80
-_AFTER_NUMBER: Final = 2
+_NO_PROPERTIES: Final = b"\0"
 
 
 class LinkClient:
@@ -53,10 +53,10 @@ class LinkClient:
         *,
         on_message: Callable[[str, bytes], None],
         on_lost: Callable[[CarrierError], None],
-        receive_at_most: int = MAX_PACKET,
+        receive_at_most: int = LARGEST,
         will: tuple[str, bytes] | None = None,
     ) -> None:
-        self.max_packet = MAX_PACKET
+        self.max_packet = LARGEST
         self.ends_when_refused = True
         self._access = access
         self._uri = uri
@@ -90,13 +90,11 @@ class LinkClient:
             client.username_pw_set(access.user, access.password)
         if will is not None:
             client.will_set(will[0], will[1], qos=1)
-        client.max_inflight_messages = 0
-        client.on_refused = self._was_refused
         client.on_socket_open = lambda _client, _data, opened: self._watch.begin(opened)
         client.on_connect = self._was_connected
         client.on_disconnect = self._was_disconnected
-        client.on_message = self._was_told
-        client.on_publish = self._was_published
+        client.given = self._was_told
+        client.answered = self._was_published
         client.on_subscribe = self._was_subscribed
         return client
 
@@ -149,7 +147,7 @@ class LinkClient:
             self._connected.set_exception(kind(_explain_refusal(reason, self._uri, self._access)))
             return
         said = properties.json() if properties is not None else {}  # type: ignore[no-untyped-call]
-        self.max_packet = int(said.get("MaximumPacketSize", MAX_PACKET))
+        self.max_packet = int(said.get("MaximumPacketSize", LARGEST))
         self._in_flight = int(said.get("ReceiveMaximum", DEFAULT_IN_FLIGHT))
         self._connected.set_result(None)
 
@@ -189,16 +187,18 @@ class LinkClient:
     def _publish_waiting(self) -> None:
         while self._waiting and len(self._unconfirmed) < self._in_flight:
             topic, payload = self._waiting.popleft()
-            self._unconfirmed.add(self._client.publish(topic, payload, qos=1).mid)
+            number = self._client.publish_in_bulk(topic, payload, 1, False, _NO_PROPERTIES)
+            self._unconfirmed.add(number)
 
-    def _was_published(
-        self, _client: object, _data: object, number: int, reason: ReasonCode, _properties: object
-    ) -> None:
+    def _was_published(self, number: int, code: int) -> None:
+        if code >= FAILURE:
+            self._was_refused(code)
+            return
         self._unconfirmed.discard(number)
         self._publish_waiting()
         if not self._unconfirmed:
             self._settled.set()
-        if reason.value == _NOBODY and self.ends_when_refused:
+        if code == _NOBODY and self.ends_when_refused:
             self._end(CarrierBroken(f"the broker at {self._uri} is there, but no node listens behind it"))
 
     def _was_refused(self, code: int) -> None:
@@ -218,10 +218,11 @@ class LinkClient:
                 text = f"refuses what we publish, with reason 0x{code:02X} of MQTT 5: look at its log"
         self._end(CarrierBroken(f"the broker at {self._uri} {text}"))
 
-    def _was_told(self, _client: object, _data: object, message: paho.MQTTMessage) -> None:
-        self._watch.heard += 1
+    def _was_told(self, message: Publish) -> None:
         if not self._over:
-            self._on_message(message.topic, bytes(message.payload))
+            self._on_message(message.topic, message.payload)
+            if message.qos:
+                self._client.answer(message.packet_id, message.qos)
 
     @property
     def _who(self) -> str:
@@ -276,25 +277,16 @@ class LinkClient:
             self._drop()
 
 
-class _LinkPaho(PahoInSlices):
-    """Uses the socket that was `made` for it. `on_refused(code)`: a publication was, for this reason."""
+class _LinkPaho(PahoInBulk):
+    """Uses the socket that was `made` for it."""
 
     made: socket.socket | None = None
-    on_refused: Callable[[int], None]
 
     def _create_socket(self) -> Any:
         if self.made is None:
             raise ConnectionError("a connection is made once")
         made, self.made = self.made, None
         return made
-
-    def _handle_pubackcomp(self, cmd: Any) -> MQTTErrorCode:
-        """Mosquitto gives reasons in a PUBACK that paho takes for a broken packet."""
-        packet = self._in_packet["packet"]
-        if len(packet) > _AFTER_NUMBER and packet[_AFTER_NUMBER] >= _FAILURE:
-            self.on_refused(packet[_AFTER_NUMBER])
-            return MQTTErrorCode.MQTT_ERR_SUCCESS
-        return super()._handle_pubackcomp(cmd)
 
 
 def _dial(access: BrokerAccess, context: ssl.SSLContext | None) -> socket.socket:

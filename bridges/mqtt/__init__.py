@@ -4,6 +4,7 @@
 |---|---|
 | `watch` | the socket of a paho client on the event loop |
 | `library` | paho itself, loaded without what a node never asks it for |
-| `packets`, `fields`, `properties` | MQTT 3.1.1 and 5 as bytes |
+| `bulk` | paho, with messages past it, many at once |
+| `packets`, `framing`, `fields`, `properties` | MQTT 3.1.1 and 5 as bytes |
 | `texts` | what may stand in a text of MQTT |
 """

@@ -1,12 +1,16 @@
-"""MQTT 3.1.1 and 5 as a server reads and writes it: bytes in, packets out, and back.
+"""MQTT 3.1.1 and 5: bytes in, packets out, and back.
 
-Sources: MQTT Version 3.1.1 and MQTT Version 5.0, OASIS Standards. No socket and no session here.
+A server reads all that clients send (`PacketReader`). A client reads messages and their answers
+(`ServerReader`) and leaves the rest to its library. Sources: MQTT Version 3.1.1 and MQTT Version 5.0, OASIS
+Standards. No socket and no session here.
 
 Law: bytes that are not in the standard are a `PacketError`, upon which the connection ends. The level of the
 CONNECT is that of all packets behind it.
 """
 
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 import msgspec
@@ -16,20 +20,17 @@ from bridges.mqtt.fields import (
     CUT_SHORT,
     ID_0,
     PROTOCOL_ERROR,
-    TOO_LARGE,
     PacketError,
     PacketFields,
     decoded,
     variable,
 )
+from bridges.mqtt.framing import LEVEL_3_1_1, LEVEL_5, PUBLISH, Framing
 from bridges.mqtt.properties import NONE, Name, Place, Properties
 from sapwood.protocol.errors import SapwoodError
 
-LEVEL_3_1_1: Final = 4
-LEVEL_5: Final = 5
 MOST_FILTERS: Final = 4096
 """Topic filters of one packet. To read so many takes some milliseconds, in which nobody else has his turn."""
-_MOST_LENGTH_BYTES: Final = 4
 
 PINGRESP: Final = b"\xd0\x00"
 
@@ -122,32 +123,53 @@ class Auth(NamedTuple):
 Packet = Connect | Publish | PacketAnswer | Subscribe | Unsubscribe | PingRequest | Disconnect | Auth
 
 PUBACK, PUBREC, PUBREL, PUBCOMP = 4, 5, 6, 7
-_CONNECT, _PUBLISH, _SUBSCRIBE, _UNSUBSCRIBE, _PINGREQ, _DISCONNECT, _AUTH = 1, 3, 8, 10, 12, 14, 15
+_CONNECT, _SUBSCRIBE, _UNSUBSCRIBE, _PINGREQ, _DISCONNECT, _AUTH = 1, 8, 10, 12, 14, 15
 _FLAGS: Final = {_CONNECT: 0, PUBACK: 0, PUBREC: 0, PUBREL: 2, PUBCOMP: 0, _SUBSCRIBE: 2, _UNSUBSCRIBE: 2}
 """The lower half of the first byte, where it is fixed."""
 _ACKNOWLEDGES: Final = PUBACK << 4
 """The first byte of a PUBACK, of which there are as many as messages."""
+_SHORT: Final = 16
+"""Bytes of properties that are worth remembering."""
 QOS, NO_LOCAL, AS_PUBLISHED, HANDLING, _RESERVED = 0x03, 0x04, 0x08, 0x30, 0xC0
 NEVER_RETAINED: Final = 0x20
 """Bits of a subscription's options. `HANDLING`: retained messages, 0x10 = only if it is new, 0x20 = none."""
 
 
-class PacketReader:
-    """Takes bytes as they come. `most`: bytes that one packet may have; may be changed at any time.
+class Control(NamedTuple):
+    """A packet of a server that has to do with the session. `first`: its first byte."""
 
-    `cuts`: the payload of a PUBLISH with more is passed over; else no packet may have more.
-    """
+    first: int
+    body: bytes
+
+
+class ServerReader(Framing):
+    """Reads what a server of that level says."""
+
+    def feed(self, data: bytes) -> Iterator[Publish | PacketAnswer | Control]:
+        """Yield the packets that are complete. Raises `PacketError`."""
+        buffer = self._buffer
+        buffer += data
+        start = 0
+        try:
+            while (place := self.body(start)) is not None:
+                first, body = buffer[start], bytes(buffer[place[0] : place[1]])
+                start = place[1]
+                if first >> 4 == PUBLISH:
+                    yield _publish(first & 0x0F, body, self.level, Place.DELIVERY)
+                elif PUBACK <= first >> 4 <= PUBCOMP:
+                    yield _answer(first, body, self.level)
+                else:
+                    yield Control(first, body)
+        finally:
+            del buffer[:start]
+
+
+class PacketReader(Framing):
+    """Reads what a client says; its CONNECT says the level. The payload that is cut off is passed over."""
 
     def __init__(self, most: int) -> None:
-        self.most = most
-        self.level = LEVEL_3_1_1
-        self.cuts = False
-        self._buffer = bytearray()
+        super().__init__(most)
         self._passing = 0
-
-    def __len__(self) -> int:
-        """Bytes that wait here."""
-        return len(self._buffer)
 
     def forget(self) -> None:
         """Nothing more is read."""
@@ -173,7 +195,7 @@ class PacketReader:
         try:
             if self._passing:
                 start = self._passed(start)
-            while (place := self._body(start)) is not None:
+            while (place := self.body(start)) is not None:
                 begin, end, length = place
                 cut = end - begin < length
                 packet = _packet(buffer[start], bytes(buffer[begin:end]), LEVEL_3_1_1 if cut else self.level)
@@ -194,62 +216,37 @@ class PacketReader:
         self._passing -= now
         return start + now
 
-    def _body(self, start: int) -> tuple[int, int, int] | None:
-        """Where the body of the packet at `start` lies, and its length; None while it is not complete.
-
-        Of a PUBLISH that is too long only the head, which is all that is read of it.
-        """
-        buffer = self._buffer
-        present = len(buffer)
-        if start + 2 > present:
-            return None
-        length, begin = buffer[start + 1], start + 2
-        if length & 0x80:
-            if (found := self._length(start)) is None:
-                return None
-            length, begin = found
-        size = length
-        if length > self.most:
-            if not self.cuts or buffer[start] >> 4 != _PUBLISH:
-                text = f"a packet of {length} bytes: this node takes {self.most} at most"
-                raise PacketError(text, TOO_LARGE)
-            if present < begin + 2:
-                return None
-            size = 2 + int.from_bytes(buffer[begin : begin + 2]) + (2 if buffer[start] & 6 else 0)
-        end = begin + size
-        return (begin, end, length) if end <= present else None
-
-    def _length(self, start: int) -> tuple[int, int] | None:
-        """The length that the packet at `start` says, and where its body begins; None if it is not here."""
-        buffer = self._buffer
-        length = shift = 0
-        for place in range(start + 1, start + 1 + _MOST_LENGTH_BYTES):
-            if place >= len(buffer):
-                return None
-            length |= (buffer[place] & 0x7F) << shift
-            shift += 7
-            if not buffer[place] & 0x80:
-                return length, place + 1
-        raise PacketError("the length of a packet has more than four bytes")
-
 
 def _packet(first: int, body: bytes, level: int) -> Packet:
-    kind, flags = first >> 4, first & 0x0F
-    if kind == _PUBLISH:
-        return _publish(flags, body, level)
-    if first == _ACKNOWLEDGES and len(body) == 2 and any(body):
-        return PacketAnswer(PUBACK, body[0] << 8 | body[1])
-    fields = PacketFields(body)
-    if flags != _FLAGS.get(kind, 0):
-        raise PacketError(f"a packet of type {kind} with flags {flags:04b}")
+    kind = first >> 4
+    if kind == PUBLISH:
+        return _publish(first & 0x0F, body, level)
+    if PUBACK <= kind <= PUBCOMP:
+        return _answer(first, body, level)
+    fields = _fields(first, body)
     packet = _connect(fields) if kind == _CONNECT else _other(kind, fields, level)
     fields.end()
     return packet
 
 
+def _fields(first: int, body: bytes) -> PacketFields:
+    """Of a packet with fixed flags."""
+    kind, flags = first >> 4, first & 0x0F
+    if flags != _FLAGS.get(kind, 0):
+        raise PacketError(f"a packet of type {kind} with flags {flags:04b}")
+    return PacketFields(body)
+
+
+def _answer(first: int, body: bytes, level: int) -> PacketAnswer:
+    if first == _ACKNOWLEDGES and len(body) == 2 and any(body):
+        return PacketAnswer(PUBACK, body[0] << 8 | body[1])
+    fields, kind = _fields(first, body), first >> 4
+    packet = PacketAnswer(kind, fields.packet_id(), _reason(fields, Place(kind), level)[0])
+    fields.end()
+    return packet
+
+
 def _other(kind: int, fields: PacketFields, level: int) -> Packet:
-    if kind in (PUBACK, PUBREC, PUBREL, PUBCOMP):
-        return PacketAnswer(kind, fields.packet_id(), _reason(fields, Place(kind), level)[0])
     if kind == _SUBSCRIBE:
         return _subscribe(fields, level)
     if kind == _UNSUBSCRIBE:
@@ -299,10 +296,10 @@ def _filter(fields: PacketFields) -> str:
     raise PacketError("an empty topic filter")
 
 
-def _publish(flags: int, body: bytes, level: int) -> Publish:
+def _publish(flags: int, body: bytes, level: int, place: Place = Place.PUBLISH) -> Publish:
     """Its fields are read in place, as it is the packet that comes most."""
     qos, again = flags >> 1 & 3, flags & 8 != 0
-    if qos == 3 or (again and not qos):
+    if qos == 3 or (again and not qos and place is Place.PUBLISH):
         raise PacketError(f"a PUBLISH with flags {flags:04b}")
     end = 2 + int.from_bytes(body[:2])
     at = end + 2 if qos else end
@@ -311,11 +308,24 @@ def _publish(flags: int, body: bytes, level: int) -> Publish:
     topic, packet_id = decoded(body[2:end]), 0
     if qos and not (packet_id := body[end] << 8 | body[end + 1]):
         raise PacketError(ID_0)
-    if level != LEVEL_5:
-        return Publish(topic, body[at:], qos, flags & 1 != 0, again, packet_id)
-    fields = PacketFields(body, at)
-    said = properties.read(fields, Place.PUBLISH)
-    return Publish(topic, fields.rest(), qos, flags & 1 != 0, again, packet_id, properties=said)
+    said = NONE
+    if level == LEVEL_5:
+        size = body[at] if at < len(body) else 0x80
+        if 0 < size <= _SHORT and place is Place.DELIVERY:
+            said = _short(body[at : at + size + 1])
+            at += size
+        elif size:
+            fields = PacketFields(body, at)
+            said = properties.read(fields, place)
+            return Publish(topic, fields.rest(), qos, flags & 1 != 0, again, packet_id, properties=said)
+        at += 1
+    return Publish(topic, body[at:], qos, flags & 1 != 0, again, packet_id, properties=said)
+
+
+@lru_cache
+def _short(written: bytes) -> Properties:
+    """Of a message of a server: most have the same, the identifier of the subscription."""
+    return MappingProxyType(properties.read(PacketFields(written), Place.DELIVERY))
 
 
 def _connect(fields: PacketFields) -> Connect:

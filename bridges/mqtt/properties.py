@@ -63,7 +63,7 @@ NONE: Final[Properties] = MappingProxyType({})
 
 
 class Place(IntEnum):
-    """Where properties stand: a packet that a client sends, by its type; or a will."""
+    """Where properties stand: a packet that a client sends, by its type; a will; a message of a server."""
 
     WILL = 0
     CONNECT = 1
@@ -76,6 +76,7 @@ class Place(IntEnum):
     UNSUBSCRIBE = 10
     DISCONNECT = 14
     AUTH = 15
+    DELIVERY = 16
 
 
 class _Kind(NamedTuple):
@@ -153,27 +154,31 @@ _ALLOWED: Final[dict[Place, set[Name]]] = {
     Place.UNSUBSCRIBE: {Name.USER_PROPERTY},
     Place.DISCONNECT: _ANSWER | {Name.SESSION_EXPIRY},
     Place.AUTH: _AUTHENTICATION | _ANSWER,
+    Place.DELIVERY: _MESSAGE | {Name.TOPIC_ALIAS, Name.SUBSCRIPTION_IDENTIFIER},
 }
 _OF_SERVERS: Final = {(Place.PUBLISH, Name.SUBSCRIPTION_IDENTIFIER)}
 """Properties that such a packet has from a server alone (section 3.3.4)."""
 
 
 def read(fields: PacketFields, place: Place) -> Properties:
-    """The properties that begin here. Raises `PacketError`."""
-    part = fields.part()
-    if part.left > MOST_BYTES:
+    """The properties that begin here. Raises `PacketError`.
+
+    A server is believed how much there is and in which range: what is refused it would give again for ever.
+    """
+    part, believed = fields.part(), place is Place.DELIVERY
+    if part.left > MOST_BYTES and not believed:
         raise PacketError(f"properties of {part.left} bytes: this node takes {MOST_BYTES} at most", TOO_LARGE)
     found: dict[Name, Any] = {}
     while part.left:
         name = _name(part.variable(), place)
         kind = _KINDS[name]
         value = kind.read(part)
-        if name is Name.USER_PROPERTY:
+        if name is Name.USER_PROPERTY or (believed and name is Name.SUBSCRIPTION_IDENTIFIER):
             found.setdefault(name, []).append(value)
             continue
         if name in found:
             raise PacketError(f"{name.name} stands twice in a packet", PROTOCOL_ERROR)
-        if isinstance(value, int) and not kind.least <= value <= kind.most:
+        if isinstance(value, int) and not (believed or kind.least <= value <= kind.most):
             raise PacketError(f"{name.name} is {value}", PROTOCOL_ERROR)
         found[name] = value
     return found

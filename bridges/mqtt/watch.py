@@ -13,42 +13,26 @@ from typing import Any, Final
 
 from paho.mqtt.enums import MQTTErrorCode
 
-from bridges.mqtt.library import paho
+from bridges.mqtt.bulk import PahoInBulk
 
-A_TURN: Final = 4 * 1024 * 1024
-_READS: Final = 256
 _LOOK_EVERY: Final = 1.0
 _UNWATCHABLE: Final = (RuntimeError, OSError, ValueError)
 
 
-class PahoInSlices(paho.Client):
-    """Reads no more than `A_TURN` in one turn of the loop, whatever the broker sends. `room`: bytes left."""
-
-    room = A_TURN
-
-    def _sock_recv(self, bufsize: int) -> bytes:
-        if self.room <= 0:
-            raise BlockingIOError
-        data = super()._sock_recv(min(bufsize, self.room))
-        self.room -= len(data)
-        return data
-
-
 class PahoWatch:
     """Reads, writes and looks after a client from `begin` to `end`. `lost` is called on the loop where that
-    cannot go on. `heard`: counted up by whoever gets what the client reads.
+    cannot go on.
     """
 
-    def __init__(self, client: PahoInSlices, lost: Callable[[], None]) -> None:
+    def __init__(self, client: PahoInBulk, lost: Callable[[], None]) -> None:
         self._client = client
         self._lost = lost
         self._loop = asyncio.get_running_loop()
         self._socket: socket.socket | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self.heard = 0
 
     def __repr__(self) -> str:
-        return f"<PahoWatch {'open' if self.is_open else 'closed'} heard={self.heard}>"
+        return f"<PahoWatch {'open' if self.is_open else 'closed'}>"
 
     @property
     def is_open(self) -> bool:
@@ -101,15 +85,8 @@ class PahoWatch:
                 self._loop.remove_writer(self._socket)
 
     def _read(self) -> None:
-        """All that has arrived, and not one message a turn."""
-        self._client.room = A_TURN
-        for _ in range(_READS):
-            heard = self.heard
-            if self._client.loop_read() != MQTTErrorCode.MQTT_ERR_SUCCESS:
-                return
-            if heard == self.heard and not (self._pending() and self._client.room > 0):
-                break
-        if self._pending():
+        self._client.loop_read()
+        if self._client.has_more or self._pending():
             self._loop.call_soon(self._read)
 
     def _pending(self) -> int:

@@ -7,7 +7,8 @@ from typing import Final, NamedTuple, Protocol
 
 from bridges.mqtt import packets
 from bridges.mqtt.fields import PacketError
-from bridges.mqtt.packets import LEVEL_5, Connect
+from bridges.mqtt.framing import LEVEL_5
+from bridges.mqtt.packets import Connect
 from bridges.mqtt.properties import NONE, Name, Properties
 from bridges.tls import shown_by
 from broker.core.clients.kept_sessions import NEVER, KeptSession, LaterWill

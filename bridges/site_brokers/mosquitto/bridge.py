@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple
 
 from paho.mqtt.enums import MQTTProtocolVersion
 
+from bridges.mqtt.bulk import FAILURE
 from bridges.properties import MqttProperties
 from bridges.site_brokers.base import (
     BrokerConsumer,
@@ -27,7 +28,7 @@ from bridges.site_brokers.base import (
     SiteBrokerError,
     SiteBrokerRefused,
 )
-from bridges.site_brokers.mosquitto.connection import FAILURE, Filter, MqttConnection, Post, Received
+from bridges.site_brokers.mosquitto.connection import Filter, MqttConnection, Post, Received
 from bridges.site_brokers.mosquitto.discovery import VERSION, LogDiscovery
 from bridges.site_brokers.mosquitto.filters import OwnFilters
 from bridges.site_brokers.mosquitto.inspection import inspect

@@ -1,22 +1,20 @@
-"""One MQTT connection on an asyncio loop: raw paho-mqtt, driven by its socket, without a thread of its own.
+"""One MQTT connection on an asyncio loop: paho-mqtt, driven by its socket, without a thread of its own, and
+its messages past paho (`bridges.mqtt.bulk`).
 
 MQTT 5 where the broker has it, else 3.1.1 as a bridge (so that the broker sends nothing back that came from
 here, and keeps the retain flag). Law: nothing that is taken is answered before `answer`, QoS 2 included; an
 exception of paho or of the network becomes a `SiteBrokerError`.
 
-Wrinkle: only dialling (names, TCP, TLS) blocks in paho, so that runs in a thread. Wrinkle: paho does not heed
-how many messages the broker takes unanswered: what is more waits here. Wrinkle: paho hands out a QoS 2
-message after it has told the broker to forget it; `_Paho` hands it out before.
+Wrinkle: only dialling (names, TCP, TLS) blocks in paho, so that runs in a thread. More messages than the
+broker takes unanswered wait here.
 """
 
 import asyncio
 import contextlib
-import struct
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
-from paho.mqtt import MQTTException
 from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode, MQTTProtocolVersion
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
@@ -24,18 +22,19 @@ from paho.mqtt.reasoncodes import ReasonCode
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
 from bridges.dialling import why_not
+from bridges.mqtt.bulk import LARGEST, PahoInBulk
 from bridges.mqtt.library import paho
-from bridges.mqtt.watch import PahoInSlices, PahoWatch
+from bridges.mqtt.packets import Publish
+from bridges.mqtt.properties import Name
+from bridges.mqtt.watch import PahoWatch
 from bridges.properties import MqttProperties
 from bridges.site_brokers.base import SiteBrokerError
 from bridges.site_brokers.mosquitto.login import MqttAccess, refusal
-from bridges.site_brokers.mosquitto.messages import head_of, publish_properties, read_properties
+from bridges.site_brokers.mosquitto.messages import publish_properties, read_properties
 from bridges.tls import CERTIFICATE
 
 KEEP_ALIVE: Final = 10
-FAILURE: Final = 0x80
 UNSPEAKABLE: Final = 0x100
-_LARGEST: Final = 268_435_455
 _IN_FLIGHT: Final = 65_535
 
 
@@ -78,59 +77,6 @@ class Filter(NamedTuple):
     """Whether what is retained comes even if we are subscribed already."""
 
 
-class _Paho(PahoInSlices):
-    """Hands a QoS 2 message out when it comes, and tells the broker to forget it when it is answered.
-
-    Wrinkle: paho copies all that is left of a packet with each part of its head that it reads, eight times
-    and more with MQTT 5: seconds, if it is large. So it is given the head alone, and the payload apart.
-    """
-
-    def __init__(self, *arguments: Any, **named: Any) -> None:
-        super().__init__(*arguments, **named)
-        self._handed: set[int] = set()
-        self._payload = b""
-        self.codes: dict[int, int] = {}
-
-    def _handle_on_message(self, message: paho.MQTTMessage) -> None:
-        message.payload = self._payload
-        super()._handle_on_message(message)
-
-    def _send_pubrec(self, mid: int) -> MQTTErrorCode:
-        return MQTTErrorCode.MQTT_ERR_SUCCESS
-
-    def _handle_publish(self) -> MQTTErrorCode:
-        packet = self._in_packet["packet"]
-        start = head_of(self._in_packet["command"], packet, self._protocol == MQTTProtocolVersion.MQTTv5)
-        self._payload = bytes(memoryview(packet)[start:])
-        del packet[start:]
-        result = super()._handle_publish()
-        if len(self._in_messages) > len(self._handed):
-            for number in [each for each in self._in_messages if each not in self._handed]:
-                self._handed.add(number)
-                self._handle_on_message(self._in_messages[number])
-        return result
-
-    def _handle_pubrel(self) -> MQTTErrorCode:
-        number = int.from_bytes(self._in_packet["packet"][:2], "big")
-        self._in_messages.pop(number, None)
-        self._handed.discard(number)
-        return self._send_pubcomp(number)
-
-    def _handle_pubackcomp(self, cmd: Any) -> MQTTErrorCode:
-        """Mosquitto has reasons for a PUBACK that paho takes for a broken packet: they are read here."""
-        packet = self._in_packet["packet"]
-        if self._protocol == MQTTProtocolVersion.MQTTv5 and len(packet) > 2 and packet[2] >= FAILURE:
-            self.codes[int.from_bytes(packet[:2], "big")] = packet[2]
-            self._in_packet["packet"] = packet[:2]
-        return super()._handle_pubackcomp(cmd)
-
-    def answer(self, number: int, qos: int) -> None:
-        if qos == 2:
-            super()._send_pubrec(number)
-        else:
-            self.ack(number, qos)
-
-
 class MqttConnection:
     """One connection. `on_message(received)`, `on_lost(error)`: called on the loop, never after `close`.
 
@@ -164,7 +110,7 @@ class MqttConnection:
         self._in_flight = _IN_FLIGHT
         self._answers: dict[int, asyncio.Future[list[int]]] = {}
         self._connected: asyncio.Future[bool] = self._loop.create_future()
-        self.max_packet = _LARGEST
+        self.max_packet = LARGEST
         self.max_qos = 2
         self.retains = True
         self._paho = self._make(version)
@@ -173,14 +119,13 @@ class MqttConnection:
     def __repr__(self) -> str:
         return f"<MqttConnection {self.id} unanswered={len(self._unanswered)} waiting={len(self._posts)}>"
 
-    def _make(self, version: MQTTProtocolVersion) -> _Paho:
+    def _make(self, version: MQTTProtocolVersion) -> PahoInBulk:
         clean = None if self.v5 else not self._session
-        client = _Paho(
+        client = PahoInBulk(
             CallbackAPIVersion.VERSION2,
             client_id=self.id,
             clean_session=clean,
             protocol=version,
-            manual_ack=True,
         )
         if not self.v5:
             client.enable_bridge_mode()
@@ -189,11 +134,10 @@ class MqttConnection:
         if self._access.tls is not None:
             client.tls_set_context(self._access.tls)
             client.tls_insecure_set(not self._access.tls.check_hostname)
-        client.max_inflight_messages = 0
         client.on_connect = self._was_connected
         client.on_disconnect = self._was_disconnected
-        client.on_message = self._was_given
-        client.on_publish = self._was_answered
+        client.given = self._was_given
+        client.answered = self._was_answered
         client.on_subscribe = self._was_subscribed
         client.on_unsubscribe = self._was_unsubscribed
         return client
@@ -243,7 +187,7 @@ class MqttConnection:
             self._connected.set_exception(refusal(reason, self._access))
             return
         said = properties.json() if properties is not None else {}  # type: ignore[no-untyped-call]
-        self.max_packet = int(said.get("MaximumPacketSize", _LARGEST))
+        self.max_packet = int(said.get("MaximumPacketSize", LARGEST))
         self.max_qos = int(said.get("MaximumQoS", 2))
         self.retains = bool(said.get("RetainAvailable", 1))
         self._in_flight = int(said.get("ReceiveMaximum", _IN_FLIGHT))
@@ -286,7 +230,6 @@ class MqttConnection:
     def _was_subscribed(
         self, _client: object, _data: object, number: int, reasons: list[ReasonCode], _properties: object
     ) -> None:
-        self._watch.heard += 1
         answer = self._answers.pop(number, None)
         if answer is not None and not answer.done():
             answer.set_result([reason.value for reason in reasons])
@@ -308,7 +251,7 @@ class MqttConnection:
             post = self._posts.popleft()
             try:
                 number = self._publish(post)
-            except (ValueError, TypeError, struct.error, MQTTException):
+            except (ValueError, OverflowError):
                 self._loop.call_soon(self._done, post, UNSPEAKABLE)
                 continue
             if post.qos:
@@ -321,36 +264,27 @@ class MqttConnection:
             post.done(code)
 
     def _publish(self, post: Post) -> int:
-        properties = publish_properties(post.properties) if self.v5 else None
-        return self._paho.publish(
-            post.topic, post.payload, post.qos, post.retained, properties=properties
-        ).mid
+        said = publish_properties(post.properties) if self.v5 else b""
+        return self._paho.publish_in_bulk(post.topic, post.payload, post.qos, post.retained, said)
 
-    def _was_answered(
-        self, _client: object, _data: object, number: int, reason: ReasonCode, _properties: object
-    ) -> None:
-        self._watch.heard += 1
-        post = self._unanswered.pop(number, None)
-        code = self._paho.codes.pop(number, reason.value)
-        if post is not None:
+    def _was_answered(self, number: int, code: int) -> None:
+        if post := self._unanswered.pop(number, None):
             self._done(post, code)
         self._post_waiting()
 
-    def _was_given(self, _client: object, _data: object, message: paho.MQTTMessage) -> None:
-        self._watch.heard += 1
+    def _was_given(self, message: Publish) -> None:
         if self._over:
             return
-        said = message.properties
         self._on_message(
             Received(
                 message.topic,
-                bytes(message.payload),
+                message.payload,
                 message.qos,
-                bool(message.retain),
-                bool(message.dup),
-                message.mid,
-                read_properties(said),
-                getattr(said, "SubscriptionIdentifier", ()) if said is not None else (),
+                message.retain,
+                message.again,
+                message.packet_id,
+                read_properties(message.properties),
+                message.properties.get(Name.SUBSCRIPTION_IDENTIFIER, ()),
             )
         )
 

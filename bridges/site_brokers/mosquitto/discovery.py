@@ -15,8 +15,9 @@ import logging
 from collections.abc import Callable
 from typing import Any, Final
 
+from bridges.mqtt.bulk import FAILURE
 from bridges.site_brokers.base import BrokerConsumer, BrokerDelivery, Desk, Setup
-from bridges.site_brokers.mosquitto.connection import FAILURE, Filter, MqttConnection, Received
+from bridges.site_brokers.mosquitto.connection import Filter, MqttConnection, Received
 from bridges.site_brokers.mosquitto.consumers import Change, SubscriptionTable
 from bridges.site_brokers.mosquitto.database import DatabaseError, subscriptions
 from bridges.site_brokers.mosquitto.log_lines import LOG, SUBSCRIBE, Went, colons, read

@@ -12,9 +12,10 @@ from typing import Final
 
 from paho.mqtt.enums import MQTTProtocolVersion
 
+from bridges.mqtt.bulk import FAILURE
 from bridges.properties import MqttProperties
 from bridges.site_brokers.base import Finding, Setup, SiteBrokerError
-from bridges.site_brokers.mosquitto.connection import FAILURE, Filter, MqttConnection, Post, Received
+from bridges.site_brokers.mosquitto.connection import Filter, MqttConnection, Post, Received
 from bridges.site_brokers.mosquitto.discovery import COUNT, LOGS, SHARED
 from bridges.site_brokers.mosquitto.log_lines import LOG, SUBSCRIBE, UNSUBSCRIBE, Came, Went, read
 from bridges.site_brokers.mosquitto.login import ONE_ID, MqttAccess, Unsupported

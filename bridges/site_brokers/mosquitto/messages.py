@@ -1,10 +1,9 @@
-"""Between paho's words and ours: the head and the properties of messages, and why one is refused."""
+"""Between the properties of packets and ours, and why a message is refused."""
 
-from typing import Final
+from typing import Any, Final
 
-from paho.mqtt.packettypes import PacketTypes
-from paho.mqtt.properties import Properties
-
+from bridges.mqtt import properties
+from bridges.mqtt.properties import Name
 from bridges.properties import MqttProperties
 
 REASONS: Final = {
@@ -17,47 +16,36 @@ REASONS: Final = {
 """Why a broker does not take a message, as a dead letter says it."""
 
 
-def head_of(command: int, packet: bytes | bytearray, v5: bool) -> int:
-    """How long the variable header of a PUBLISH is: topic, packet id, properties. All of it, if malformed."""
-    at = 2 + int.from_bytes(packet[:2], "big") + (2 if command & 0x06 else 0)
-    size = shift = 0
-    while v5:
-        if at >= len(packet) or shift > 21:
-            return len(packet)
-        byte = packet[at]
-        size |= (byte & 0x7F) << shift
-        at, shift, v5 = at + 1, shift + 7, byte >= 0x80
-    return at + size
+NONE: Final = MqttProperties()
 
 
-def publish_properties(given: MqttProperties) -> Properties | None:
-    if given == MqttProperties():
-        return None
-    made = Properties(PacketTypes.PUBLISH)  # type: ignore[no-untyped-call]
+def publish_properties(given: MqttProperties) -> bytes:
+    """As they stand in a packet. Raises `ValueError` or `OverflowError` if MQTT cannot say them."""
+    said: dict[Name, Any] = {}
     if given.content_type:
-        made.ContentType = given.content_type
+        said[Name.CONTENT_TYPE] = given.content_type
     if given.response_topic:
-        made.ResponseTopic = given.response_topic
+        said[Name.RESPONSE_TOPIC] = given.response_topic
     if given.correlation:
-        made.CorrelationData = given.correlation
+        said[Name.CORRELATION_DATA] = given.correlation
     if given.user:
-        made.UserProperty = list(given.user)
+        said[Name.USER_PROPERTY] = list(given.user)
     if given.expiry is not None:
-        made.MessageExpiryInterval = given.expiry
+        said[Name.MESSAGE_EXPIRY] = given.expiry
     if given.utf8 is not None:
-        made.PayloadFormatIndicator = int(given.utf8)
-    return made
+        said[Name.PAYLOAD_FORMAT] = int(given.utf8)
+    return properties.written(said) if said else b"\0"
 
 
-def read_properties(given: Properties | None) -> MqttProperties:
-    if given is None or given.isEmpty():  # type: ignore[no-untyped-call]
-        return MqttProperties()
-    utf8 = getattr(given, "PayloadFormatIndicator", None)
+def read_properties(said: properties.Properties) -> MqttProperties:
+    if not said.keys() - {Name.SUBSCRIPTION_IDENTIFIER}:
+        return NONE
+    utf8 = said.get(Name.PAYLOAD_FORMAT)
     return MqttProperties(
-        getattr(given, "ContentType", ""),
-        getattr(given, "ResponseTopic", ""),
-        bytes(getattr(given, "CorrelationData", b"")),
-        tuple(getattr(given, "UserProperty", ())),
-        getattr(given, "MessageExpiryInterval", None),
+        said.get(Name.CONTENT_TYPE, ""),
+        said.get(Name.RESPONSE_TOPIC, ""),
+        said.get(Name.CORRELATION_DATA, b""),
+        tuple(said.get(Name.USER_PROPERTY, ())),
+        said.get(Name.MESSAGE_EXPIRY),
         None if utf8 is None else utf8 == 1,
     )

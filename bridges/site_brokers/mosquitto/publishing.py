@@ -9,9 +9,10 @@ from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
+from bridges.mqtt.bulk import FAILURE
 from bridges.properties import FROM_TREE, size_of, to_mqtt
 from bridges.site_brokers.base import BrokerDelivery, Desk, unanswerable
-from bridges.site_brokers.mosquitto.connection import FAILURE, UNSPEAKABLE, MqttConnection, Post
+from bridges.site_brokers.mosquitto.connection import UNSPEAKABLE, MqttConnection, Post
 from bridges.site_brokers.mosquitto.discovery import LogDiscovery
 from bridges.site_brokers.mosquitto.filters import OwnFilters
 from bridges.site_brokers.mosquitto.loop_detection import LoopDetection, digest

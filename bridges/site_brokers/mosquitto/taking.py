@@ -11,9 +11,10 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
+from bridges.mqtt.bulk import FAILURE
 from bridges.properties import FROM_TREE, MqttProperties, from_mqtt
 from bridges.site_brokers.base import Desk, NotTaken, SiteBrokerError, Taken, unanswerable
-from bridges.site_brokers.mosquitto.connection import FAILURE, Filter, MqttConnection, Post, Received
+from bridges.site_brokers.mosquitto.connection import Filter, MqttConnection, Post, Received
 from bridges.site_brokers.mosquitto.discovery import LogDiscovery
 from bridges.site_brokers.mosquitto.filters import Copies, OwnFilters
 from bridges.site_brokers.mosquitto.loop_detection import LoopDetection, digest

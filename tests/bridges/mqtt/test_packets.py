@@ -11,11 +11,13 @@ from bridges.mqtt.fields import PacketError, variable
 from bridges.mqtt.packets import (
     Auth,
     Connect,
+    Control,
     Disconnect,
     PacketAnswer,
     PacketReader,
     PingRequest,
     Publish,
+    ServerReader,
     Subscribe,
     Unsubscribe,
     Will,
@@ -262,3 +264,75 @@ def test_a_packet_has_so_many_filters_and_no_more(first: int, each: bytes) -> No
     with pytest.raises(PacketError, match="more than 4096 filters") as caught:
         read(packet(packets.MOST_FILTERS + 1))
     assert caught.value.reason == Reason.PACKET_TOO_LARGE
+
+
+# --- what a server says
+
+
+def heard(data: bytes, level: int = 5) -> list[Publish | PacketAnswer | Control]:
+    return list(ServerReader(1 << 20, level).feed(data))
+
+
+def delivery(said: bytes, first: int = 0x32) -> bytes:
+    """A message with these properties."""
+    body = b"\0\1t" + (b"\0\7" if first & 6 else b"") + variable(len(said)) + said + b"hi"
+    return bytes((first,)) + variable(len(body)) + body
+
+
+@pytest.mark.parametrize(
+    ("said", "read"),
+    [
+        (b"", {}),
+        (b"\x0b\x07", {Name.SUBSCRIPTION_IDENTIFIER: [7]}),
+        (b"\x0b\x07\x0b\x80\x01", {Name.SUBSCRIPTION_IDENTIFIER: [7, 128]}),
+        (b"\x03\0\4text\x0b\x07", {Name.CONTENT_TYPE: "text", Name.SUBSCRIPTION_IDENTIFIER: [7]}),
+        (b"\x26\0\1a" + b"\0\x20" + b"b" * 32, {Name.USER_PROPERTY: [("a", "b" * 32)]}),
+    ],
+)
+def test_a_message_of_a_server_is_read_with_the_filters_that_it_came_for(said: bytes, read: object) -> None:
+    for _ in range(2):  # short ones are remembered
+        (message,) = heard(delivery(said))
+        assert isinstance(message, Publish)
+        assert (message.topic, message.payload, message.packet_id) == ("t", b"hi", 7)
+        assert message.properties == read
+
+
+def test_a_server_is_believed_what_a_client_is_not() -> None:
+    user = b"\x26" + properties.text("a") + properties.text("b" * 65_000)
+    (message,) = heard(delivery(user * 5))
+    assert isinstance(message, Publish)
+    assert len(message.properties[Name.USER_PROPERTY]) == 5
+    (message,) = heard(delivery(b"\x01\x07", 0x38))
+    assert isinstance(message, Publish)
+    assert (message.qos, message.again, message.properties) == (0, True, {Name.PAYLOAD_FORMAT: 7})
+
+
+def test_answers_of_a_server_are_read_and_the_rest_is_left_as_it_is() -> None:
+    said = b"\x40\2\0\1\x50\3\0\2\x97\x62\2\0\3\x70\2\0\4\x90\4\0\5\0\1\xd0\0"
+    assert heard(said) == [
+        PacketAnswer(packets.PUBACK, 1),
+        PacketAnswer(packets.PUBREC, 2, Reason.QUOTA_EXCEEDED),
+        PacketAnswer(packets.PUBREL, 3),
+        PacketAnswer(packets.PUBCOMP, 4),
+        Control(0x90, b"\0\5\0\1"),
+        Control(0xD0, b""),
+    ]
+    assert heard(b"\x32\7\0\1t\0\7hi", level=4) == [Publish("t", b"hi", 1, False, False, 7)]
+
+
+@pytest.mark.parametrize("said", [b"\x36\2\0\0", b"\x30\1\0", b"\x32\5\0\1t\0\0", b"\x30\4\0\1t\5"])
+def test_what_no_server_says_is_refused(said: bytes) -> None:
+    with pytest.raises(PacketError):
+        heard(said)
+
+
+@given(st.binary(max_size=200), st.sampled_from([4, 5]), st.integers(1, 50))
+def test_garbage_of_a_server_is_read_or_refused_however_it_comes(data: bytes, level: int, part: int) -> None:
+    found: list[list[object]] = []
+    for size in (part, len(data) or 1):
+        reader = ServerReader(100, level)
+        found.append([])
+        with contextlib.suppress(PacketError):
+            for start in range(0, len(data), size):
+                found[-1] += list(reader.feed(data[start : start + size]))
+    assert found[0][: len(found[1])] == found[1] or found[1][: len(found[0])] == found[0]

@@ -1,0 +1,202 @@
+"""Messages past paho: their order, their numbers, and QoS 2, at a broker that says what the test says."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+import pytest
+from paho.mqtt.enums import MQTTErrorCode, MQTTProtocolVersion
+
+from bridges.mqtt import packets
+from bridges.mqtt.bulk import PahoInBulk
+from bridges.mqtt.packets import Packet, PacketAnswer, PacketReader, Publish, Subscribe
+from bridges.properties import MqttProperties
+from bridges.site_brokers.base import SiteBrokerError
+from bridges.site_brokers.mosquitto.connection import Filter, MqttConnection, Post, Received
+from bridges.site_brokers.mosquitto.login import MqttAccess
+from config.uris import address
+
+PATIENCE = 60
+
+
+class Broker:
+    """Says what it is told to, and hears."""
+
+    def __init__(self) -> None:
+        self.heard: asyncio.Queue[Packet] = asyncio.Queue()
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.writer, packet_reader = writer, PacketReader(1 << 20)
+        with contextlib.suppress(ConnectionError):
+            while data := await reader.read(65_536):
+                for packet in packet_reader.feed(data):
+                    if isinstance(packet, packets.Connect):
+                        writer.write(packets.connack(present=True, code=0, said={}))
+                    else:
+                        self.heard.put_nowait(packet)
+
+    async def close(self) -> None:
+        self.writer.close()
+        with contextlib.suppress(ConnectionError):
+            await self.writer.wait_closed()
+
+    def say(self, *said: bytes) -> None:
+        self.writer.write(b"".join(said))
+
+    def give(self, number: int, qos: int, payload: bytes = b"p") -> None:
+        self.say(packets.publish(b"t", payload, qos, number, retain=False, again=False, said=b"\0"))
+
+    async def hear(self) -> Packet:
+        return await asyncio.wait_for(self.heard.get(), PATIENCE)
+
+
+class Client(MqttConnection):
+    """With what it got."""
+
+    def __init__(self, port: int) -> None:
+        self.got: list[Received] = []
+        self.codes: list[int] = []
+        self.lost: asyncio.Future[SiteBrokerError] = asyncio.get_running_loop().create_future()
+        super().__init__(
+            MqttAccess(address(f"mqtt://127.0.0.1:{port}"), None, None, None, PATIENCE),
+            "bulk",
+            MQTTProtocolVersion.MQTTv5,
+            session=60,
+            at_most=100,
+            on_message=self.got.append,
+            on_lost=self.lost.set_result,
+        )
+
+    def say(self, payload: bytes, qos: int = 1) -> None:
+        self.post(Post("t", payload, qos, False, MqttProperties(), self.codes.append))
+
+
+@contextlib.asynccontextmanager
+async def line() -> AsyncIterator[tuple[Broker, Client]]:
+    broker = Broker()
+    async with await asyncio.start_server(broker.serve, "127.0.0.1", 0) as server:
+        client = Client(server.sockets[0].getsockname()[1])
+        assert await client.open()
+        try:
+            yield broker, client
+        finally:
+            await client.close()
+            await broker.close()
+
+
+async def until(broker: Broker, client: Client, payload: bytes) -> None:
+    """All that the broker has said before is heard."""
+    broker.give(99, 0, payload)
+    async with asyncio.timeout(PATIENCE):
+        while not client.got or client.got[-1].payload != payload:
+            await asyncio.sleep(0.005)
+
+
+def publish(payload: bytes, qos: int, number: int) -> Publish:
+    return Publish("t", payload, qos, False, False, number)
+
+
+async def test_what_is_said_leaves_in_its_order_and_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[int] = []
+    send = PahoInBulk._sock_send
+
+    def counted(client: PahoInBulk, data: bytes) -> int:
+        sent.append(len(data))
+        return send(client, data)
+
+    async with line() as (broker, client):
+        monkeypatch.setattr(PahoInBulk, "_sock_send", counted)
+        for number in range(1, 51):
+            client.answer(Received("t", b"", 1, False, False, number, MqttProperties(), ()))
+        client.say(b"before")
+        subscribed = asyncio.create_task(client.subscribe([Filter("f", 1)]))
+        await asyncio.sleep(0)
+        client.say(b"behind")
+        assert [await broker.hear() for _ in range(50)] == [
+            PacketAnswer(packets.PUBACK, number) for number in range(1, 51)
+        ]
+        assert await broker.hear() == publish(b"before", 1, 1)
+        asked = await broker.hear()
+        assert isinstance(asked, Subscribe)
+        assert await broker.hear() == publish(b"behind", 1, 3)
+        assert len(sent) == 3  # what was said before paho's packet, that packet, and what was said behind it
+        broker.say(packets.suback(asked.packet_id, [1], {}))
+        assert await subscribed == [1]
+
+
+async def test_whoever_waits_for_a_session_is_told_before_what_comes_behind() -> None:
+    async with line() as (broker, client):
+
+        async def subscribe() -> int:
+            await client.subscribe([Filter("f", 1)])
+            return len(client.got)
+
+        asked = asyncio.create_task(subscribe())
+        packet = await broker.hear()
+        assert isinstance(packet, Subscribe)
+        message = packets.publish(b"t", b"p", 0, 0, retain=False, again=False, said=b"\0")
+        broker.say(message, packets.suback(packet.packet_id, [1], {}), message, message)
+        await until(broker, client, b"behind")
+        assert (await asked, len(client.got)) == (1, 4)
+
+
+async def test_qos_2_is_given_once_and_released_when_the_broker_says_so() -> None:
+    async with line() as (broker, client):
+        for _ in range(2):
+            broker.give(7, 2)
+        await until(broker, client, b"first")
+        assert [each.payload for each in client.got] == [b"p", b"first"]
+        client.answer(client.got[0])
+        assert await broker.hear() == PacketAnswer(packets.PUBREC, 7)
+        broker.say(packets.answer(packets.PUBREL, 7))
+        assert await broker.hear() == PacketAnswer(packets.PUBCOMP, 7)
+        broker.give(7, 2)
+        await until(broker, client, b"second")
+        assert [each.payload for each in client.got] == [b"p", b"first", b"p", b"second"]
+
+
+async def test_qos_2_of_an_earlier_connection_is_not_released() -> None:
+    async with line() as (broker, client):
+        broker.say(packets.answer(packets.PUBREC, 7), packets.answer(packets.PUBACK, 8))
+        await until(broker, client, b"heard")
+        client.say(b"new", qos=2)
+        assert await broker.hear() == publish(b"new", 2, 1)
+        broker.say(packets.answer(packets.PUBREC, 1))
+        assert await broker.hear() == PacketAnswer(packets.PUBREL, 1)
+        assert client.codes == []
+        broker.say(packets.answer(packets.PUBCOMP, 1))
+        client.say(b"refused", qos=2)
+        assert await broker.hear() == publish(b"refused", 2, 2)
+        broker.say(packets.answer(packets.PUBREC, 2, 0x97))
+        await until(broker, client, b"refused as well")
+        assert client.codes == [0, 0x97]
+
+
+async def test_a_number_that_is_under_way_is_not_given_twice() -> None:
+    async with line() as (broker, client):
+        client.say(b"first")
+        client._paho._last_mid = 65_534
+        client.say(b"last")
+        client.say(b"next")
+        assert [await broker.hear() for _ in range(3)] == [
+            publish(b"first", 1, 1),
+            publish(b"last", 1, 65_535),
+            publish(b"next", 1, 2),
+        ]
+
+
+async def test_what_is_no_mqtt_ends_the_connection() -> None:
+    async with line() as (broker, client):
+        broker.say(b"\x36\x02\x00\x00")
+        assert "was lost" in str(await asyncio.wait_for(client.lost, PATIENCE))
+
+
+async def test_a_part_of_a_packet_waits_for_the_rest() -> None:
+    async with line() as (broker, client):
+        said = packets.publish(b"t", bytes(300_000), 1, 5, retain=False, again=False, said=b"\0")
+        broker.say(said[:3])
+        await broker.writer.drain()
+        assert client._paho.loop_read() == MQTTErrorCode.MQTT_ERR_SUCCESS
+        broker.say(said[3:])
+        await until(broker, client, b"behind")
+        assert [len(each.payload) for each in client.got] == [300_000, 6]
