@@ -85,6 +85,8 @@ class Rules:
         if local is None:
             return None
         message = _answered(delivery.message, self._answers_from)
+        if local is delivery.destination and message is delivery.message and not local.node:
+            return delivery
         return delivery._replace(destination=local._replace(node=""), message=message)
 
     def named_in_tree(self, batch: Sequence[Taken]) -> list[Taken]:
@@ -97,7 +99,8 @@ class Rules:
                 odd, asked = taken.odd, taken.message.properties.reply_to
                 if asked and not message.properties.reply_to:
                     odd = unanswerable(asked)
-                found.append(taken._replace(destination=key, message=message, odd=odd))
+                is_same = key is taken.destination and message is taken.message
+                found.append(taken if is_same else taken._replace(destination=key, message=message, odd=odd))
         return found
 
     def _answers_to(self, local: Destination) -> Destination | None:

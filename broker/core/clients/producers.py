@@ -189,14 +189,20 @@ class Producers:
         self._entry.add(BundleClass(destination, flags, scope, token), batch_of([will], body))
         self._admission.stored(len(body))
 
-    def check_site(self, destination: Destination, message: Message, body: bytes, scope: int) -> None:
-        """May a message of the site broker enter? It has many senders, so no quota. `body`: it, encoded.
+    def check_site(
+        self, destination: Destination, messages: Sequence[Message], bodies: Sequence[bytes], scope: int
+    ) -> int:
+        """How many messages of the site broker may enter. It has many senders, so no quota. `bodies`: each of
+        them, encoded. Caller's duty: all of them want their answers at one place, if any.
 
-        Raises `QueueFull` if it may not now, another `SapwoodError` if it never may.
+        Raises `QueueFull` if none may now, another `SapwoodError` if none ever may.
         """
-        _check_properties(message, body)
-        self._check(self._checked(destination), SITE, [message], 1, len(body), scope)
-        self._admission.stored(len(body))
+        for message, body in zip(messages, bodies, strict=True):
+            _check_properties(message, body)
+        size = sum(map(len, bodies))
+        fits = self._check(self._checked(destination), SITE, messages, len(messages), size, scope)
+        self._admission.stored(sum(map(len, bodies[:fits])))
+        return fits
 
     def pipelined(self, connection: Connection, session: Session, frame: Send) -> None:
         """Numbered sends. Numbers that were committed before are confirmed without storing.

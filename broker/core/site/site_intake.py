@@ -61,40 +61,43 @@ class SiteIntake:
         What cannot go into the tree at all is a dead letter, and counts as taken; so does what is not
         persistent and finds no room, which is dropped.
         """
-        keys: list[str] = []
         count = 0
-        for taken in batch:
-            if taken.again and taken.key in self._keys:
+        while count < len(batch):
+            if batch[count].again and batch[count].key in self._keys:
                 self.repeated += 1
-            elif not self._let_in(taken):
-                if taken.persistent:
+                count += 1
+                continue
+            together = _together(batch, count)
+            entered = self._let_in(together)
+            if entered < len(together):
+                if batch[count].persistent:
+                    count += entered
                     break
-                self._context.counters["volatile_dropped"] += 1
-            count += 1
-            if taken.key:
-                keys.append(taken.key)
+                self._context.counters["volatile_dropped"] += len(together) - entered
+            count += len(together)
         self.taken += count
-        self._keep(keys)
+        self._keep([taken.key for taken in batch[:count] if taken.key])
         return count
 
-    def _let_in(self, taken: Taken) -> bool:
-        destination = taken.destination
-        scope = int(self._context.settings.policy(destination).scope)
-        kind = BundleClass(
-            destination, flags_of(taken.persistent, taken.retained, again=taken.again), scope, SITE
-        )
-        body = bundles.encode_message(taken.message)
+    def _let_in(self, together: Sequence[tuple[Taken, bytes]]) -> int:
+        """How many of these may enter, or are dead letters."""
+        first = together[0][0]
+        destination, scope = first.destination, int(self._context.settings.policy(first.destination).scope)
+        flags = flags_of(first.persistent, first.retained, again=first.again)
+        kind = BundleClass(destination, flags, scope, SITE)
+        messages, bodies = [taken.message for taken, _ in together], [body for _, body in together]
         try:
-            if taken.odd:
-                raise SapwoodError(taken.odd)
-            self._switch.producers.check_site(destination, taken.message, body, scope)
+            if first.odd:
+                raise SapwoodError(first.odd)
+            entered = self._switch.producers.check_site(destination, messages, bodies, scope)
         except QueueFull:
-            return False
+            return 0
         except SapwoodError as error:
-            self._refuse(kind, taken, error)
-        else:
-            self._batching.add(kind, batch_of([taken.message], body))
-        return True
+            for taken, _ in together:
+                self._refuse(kind, taken, error)
+            return len(together)
+        self._batching.add(kind, batch_of(messages[:entered], b"".join(bodies[:entered])))
+        return entered
 
     def _refuse(self, kind: BundleClass, taken: Taken, error: SapwoodError) -> None:
         code = error.code if isinstance(error, SwitchError) else "DESTINATION"
@@ -116,3 +119,29 @@ class SiteIntake:
             for key in old:
                 if self._keys.get(key) == number:
                     del self._keys[key]
+
+
+def _together(batch: Sequence[Taken], begin: int) -> list[tuple[Taken, bytes]]:
+    """Those from there on that may be in one bundle and are refused for the same reasons, and each encoded.
+    One that is said to come again stands alone: its key may be known.
+    """
+    first = batch[begin]
+    together = [(first, bundles.encode_message(first.message))]
+    size = len(together[0][1])
+    for taken in batch[begin + 1 : begin + bundles.MAX_MESSAGES]:
+        body = bundles.encode_message(taken.message)
+        size += len(body)
+        if size > bundles.MAX_BYTES or first.again or first.odd or not _is_alike(first, taken):
+            break
+        together.append((taken, body))
+    return together
+
+
+def _is_alike(first: Taken, taken: Taken) -> bool:
+    return (
+        taken.destination == first.destination
+        and taken.persistent == first.persistent
+        and taken.retained == first.retained
+        and taken.message.properties.reply_to == first.message.properties.reply_to
+        and not (taken.again or taken.odd)
+    )

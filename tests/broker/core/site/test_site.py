@@ -185,6 +185,44 @@ def test_the_rest_of_a_batch_waits_while_the_node_is_full(forest: Forest) -> Non
     assert broker.sends("queue:orders", b"1", b"2", b"3", b"4") == 3
 
 
+def test_messages_that_come_together_go_together_and_each_by_its_own_rules(forest: Forest) -> None:
+    broker = chain(forest)
+    reader = forest.consumer("hq", "topic:t", name="reader")
+    forest.settle(1.0)
+    one, asked = parse("topic:t"), Properties(reply_to="answers@nowhere else")
+    batch = [
+        Taken(one, Message(b"1"), key="1"),
+        Taken(one, Message(b"2"), key="2"),
+        Taken(parse("queue:q"), Message(b"other")),
+        Taken(one, Message(b"3", asked)),
+        Taken(one, Message(b"4"), key="1", again=True),
+        Taken(one, Message(b"5"), odd="UNREADABLE"),
+        Taken(one, Message(b"6"), persistent=False),
+        *[Taken(one, Message(bytes(100_000))) for _ in range(5)],
+    ]
+    assert broker.site.take(batch) == len(batch)
+    forest.settle(2.0)
+    assert reader.payloads == [b"6", b"1", b"2", b"3", b"4", *[bytes(100_000)] * 5], (
+        "the sixth waits for no disk"
+    )
+    assert [message.payload for _, message in forest["york"].dead()] == [b"5"]
+    assert broker.site.take([Taken(one, Message(b"1"), key="1", again=True), Taken(one, Message(b"7"))]) == 2
+    forest.settle(2.0)
+    assert (reader.payloads[-1], broker.site.repeated) == (b"7", 1)
+
+
+def test_what_the_nodes_above_refuse_is_dead_and_what_comes_with_it_is_not(forest: Forest) -> None:
+    broker = chain(forest)
+    reader = forest.consumer("hq", "topic:t", name="reader")
+    forest.settle(1.0)
+    refused = parse("queue:System.hq")
+    batch = [Taken(parse("topic:t"), Message(b"1")), *[Taken(refused, Message(b"%d" % n)) for n in (2, 3)]]
+    assert broker.site.take([*batch, Taken(parse("topic:t"), Message(b"4"))]) == 4
+    forest.settle(2.0)
+    assert reader.payloads == [b"1", b"4"]
+    assert [message.payload for _, message in forest["york"].dead()] == [b"2", b"3"]
+
+
 def test_what_is_not_persistent_does_not_wait_for_a_full_node(forest: Forest) -> None:
     hq = forest.add("hq", policies=(QueuePolicy(Kind.QUEUE, "#", max_messages=1, home=True),))
     broker = Broker(forest, "hq")
