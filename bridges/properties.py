@@ -85,6 +85,9 @@ class MqttProperties(NamedTuple):
     utf8: bool | None = None
 
 
+NO_PROPERTIES: Final = MqttProperties()
+
+
 def _key(name: str) -> str:
     return PREFIX + name.replace("_", "-")
 
@@ -92,11 +95,16 @@ def _key(name: str) -> str:
 _FIELDS: Final = {_key(name): name for name in (*_TEXTS, *_OURS, *_NUMBERS, *_FOREIGN)}
 
 
+_PLAIN: Final = Properties()
+
+
 # --- MQTT
 
 
 def from_mqtt(given: MqttProperties, qos: int, reply: Spell) -> Properties:
     """The properties that an MQTT client sent. `reply` reads a response topic."""
+    if given is NO_PROPERTIES:  # as most messages have them
+        return Properties(foreign=None if qos == _NONE.qos else Foreign(qos=qos))
     number, other = _correlation(given.correlation)
     headers: dict[str, Any] = {}
     fields: dict[str, Any] = {}
@@ -122,6 +130,8 @@ def from_mqtt(given: MqttProperties, qos: int, reply: Spell) -> Properties:
 
 def to_mqtt(properties: Properties, reply: Spell, again: bool = False) -> MqttProperties:
     """For an MQTT 5 client, which may have been given it before: `again`. `reply` spells a response topic."""
+    if properties == _PLAIN and not again:
+        return NO_PROPERTIES
     out: list[str] = []
     user = [pair for name, value in properties.headers.items() for pair in _user(name, value, out)]
     foreign = properties.foreign or _NONE
@@ -152,6 +162,8 @@ def to_mqtt(properties: Properties, reply: Spell, again: bool = False) -> MqttPr
 
 def size_of(given: MqttProperties) -> int:
     """How many bytes these take in a packet, about."""
+    if given is NO_PROPERTIES:
+        return 0
     texts = (given.content_type, given.response_topic, *(text for pair in given.user for text in pair))
     return len(given.correlation) + sum(len(text.encode()) + 3 for text in texts)
 

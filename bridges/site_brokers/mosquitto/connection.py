@@ -241,9 +241,9 @@ class MqttConnection:
 
     def post(self, post: Post) -> None:
         """Publish, in order, as many at once as the broker takes; in no better quality than it has."""
-        self._posts.append(
-            post._replace(qos=min(post.qos, self.max_qos), retained=post.retained and self.retains)
-        )
+        if post.qos > self.max_qos or (post.retained and not self.retains):
+            post = post._replace(qos=min(post.qos, self.max_qos), retained=post.retained and self.retains)
+        self._posts.append(post)
         self._post_waiting()
 
     def _post_waiting(self) -> None:

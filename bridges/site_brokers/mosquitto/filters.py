@@ -92,7 +92,9 @@ class Copies:
 
     def is_one(self, received: Received) -> bool:
         """Is this the message that came just before, for another filter?"""
-        properties = received.properties._replace(expiry=None)  # it counts down
+        properties = received.properties
+        if properties.expiry is not None:  # it counts down
+            properties = properties._replace(expiry=None)
         said = (received.topic, received.payload, received.retained, properties)
         came = set(received.filters)
         may_be = bool(came and self._came) and said == self._said and came.isdisjoint(self._came)

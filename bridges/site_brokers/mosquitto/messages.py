@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from bridges.mqtt import properties
 from bridges.mqtt.properties import Name
-from bridges.properties import MqttProperties
+from bridges.properties import NO_PROPERTIES, MqttProperties
 
 REASONS: Final = {
     0x87: "NOT_AUTHORIZED",
@@ -16,11 +16,13 @@ REASONS: Final = {
 """Why a broker does not take a message, as a dead letter says it."""
 
 
-NONE: Final = MqttProperties()
+_PLAIN: Final = b"\0"
 
 
 def publish_properties(given: MqttProperties) -> bytes:
     """As they stand in a packet. Raises `ValueError` or `OverflowError` if MQTT cannot say them."""
+    if given is NO_PROPERTIES:
+        return _PLAIN
     said: dict[Name, Any] = {}
     if given.content_type:
         said[Name.CONTENT_TYPE] = given.content_type
@@ -34,12 +36,12 @@ def publish_properties(given: MqttProperties) -> bytes:
         said[Name.MESSAGE_EXPIRY] = given.expiry
     if given.utf8 is not None:
         said[Name.PAYLOAD_FORMAT] = int(given.utf8)
-    return properties.written(said) if said else b"\0"
+    return properties.written(said)
 
 
 def read_properties(said: properties.Properties) -> MqttProperties:
     if not said.keys() - {Name.SUBSCRIPTION_IDENTIFIER}:
-        return NONE
+        return NO_PROPERTIES
     utf8 = said.get(Name.PAYLOAD_FORMAT)
     return MqttProperties(
         said.get(Name.CONTENT_TYPE, ""),

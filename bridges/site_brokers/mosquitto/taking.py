@@ -33,6 +33,8 @@ _LAST: Final = OURS + "last"
 _LOOK_AGAIN: Final = 0.02
 _LOOK_AFTER: Final = 1.0
 _LISTED: Final = 100
+_REMEMBERED: Final = 1000
+_LONGEST: Final = 1024
 
 
 class Subscriber:
@@ -67,6 +69,7 @@ class Subscriber:
         self._lost = lost
         self._wanted: frozenset[Destination] = frozenset()
         self._patterns: PatternTrie[Destination] = PatternTrie()
+        self._meanings: dict[str, tuple[Destination | None, bool]] = {}
         self._note_wanted(wanted)
         self._inherited = inherited
         self._has_news = False
@@ -171,6 +174,7 @@ class Subscriber:
             self.came(received)
 
     def _note_wanted(self, wanted: frozenset[Destination]) -> None:
+        self._meanings.clear()
         for key in self._wanted - wanted:
             self._patterns.remove(key.name, key)
         for key in wanted - self._wanted:
@@ -251,12 +255,12 @@ class Subscriber:
         """A message of the broker's."""
         if received.topic == _LAST:
             self._last.set()
-        key = self._names.destination(received.topic)
+        key, is_wanted = self._meaning(received.topic)
         is_late = self._memory.heir and received.qos > 0
-        if is_late and key is not None and key.kind == Kind.TOPIC and not self._is_wanted(key):
+        if is_late and key is not None and key.kind == Kind.TOPIC and not is_wanted:
             self._late.append(received)
             return
-        if key is None or not self._is_for_us(received, key):
+        if key is None or not self._is_for_us(received, key, is_wanted):
             self._aside += 1
             self._client.answer(received)
             return
@@ -276,18 +280,30 @@ class Subscriber:
             asyncio.get_running_loop().call_soon(self._hand_in)
         self._gathered.append((received, taken))
 
-    def _is_for_us(self, received: Received, key: Destination) -> bool:
+    def _meaning(self, name: str) -> tuple[Destination | None, bool]:
+        """The destination of a topic here, and whether a filter of topics that is wanted matches its name.
+
+        Remembered until something else is wanted: most messages are published where others were before.
+        """
+        found = self._meanings.get(name)
+        if found is None:
+            key = self._names.destination(name)
+            found = key, key is not None and bool(self._patterns.match(key.name))
+            if len(self._meanings) == _REMEMBERED:
+                self._meanings.clear()
+            if len(name) <= _LONGEST:
+                self._meanings[name] = found
+        return found
+
+    def _is_for_us(self, received: Received, key: Destination, is_wanted: bool) -> bool:
         """Not so another filter's copy, and what we said ourselves."""
         if key.kind == Kind.QUEUE:
             return not self._overheard(received, key) and not self._is_echo(received, False)
-        if not self._is_wanted(key) and not any(self._filters.matching(received.topic)):
+        if not is_wanted and not any(self._filters.matching(received.topic)):
             return False
         if self._copies.is_one(received):
             return False
         return not self._is_echo(received, received.retained and self._is_fresh(received.topic))
-
-    def _is_wanted(self, key: Destination) -> bool:
-        return bool(self._patterns.match(key.name))
 
     def _is_echo(self, received: Received, greeting: bool) -> bool:
         if greeting:
