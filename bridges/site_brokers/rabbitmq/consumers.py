@@ -24,7 +24,7 @@ management API knows them, some seconds late.
 """
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Final, NamedTuple
@@ -107,6 +107,7 @@ class QueueTable:
         self._node = node
         self.vhost = vhost
         self.exchanges = exchanges
+        self._behind: set[str] = set()
         self._limit = limit
         self.fading: set[str] = set()
         self._channels: dict[str, set[str]] = {}
@@ -168,8 +169,9 @@ class QueueTable:
 
     def _bound(self, name: str, headers: Mapping[str, Any], come: bool) -> None:
         exchange = headers.get("source_name")
-        if headers.get("destination_kind") == "exchange" and self.exchanges.prefixes:
-            self.stale = True  # it may feed one of ours
+        feeds = headers.get("destination_kind") == "exchange"
+        if exchange in self._behind or (feeds and (self.exchanges.prefixes or exchange in self.exchanges)):
+            self.stale = True  # an exchange feeds one of ours, or is fed by one
         if exchange not in self.exchanges or headers.get("destination_kind") != "queue":
             return
         key = Binding(str(exchange), str(headers.get("routing_key", "")))
@@ -271,9 +273,17 @@ class QueueTable:
         """A list is being made from now on; `listed` or `doubt_all` ends that."""
         self._since = []
 
-    def listed(self, queues: Iterable[Listed], bindings: Iterable[tuple[str, Binding]]) -> None:
-        """A whole list: all queues, and all bindings of queues to the exchanges. Each is doubtful now."""
+    def listed(
+        self,
+        queues: Iterable[Listed],
+        bindings: Iterable[tuple[str, Binding]],
+        behind: Set[str] = frozenset(),
+    ) -> None:
+        """A whole list: all queues, and all bindings of queues to the exchanges, directly and through those
+        `behind` them. Each is doubtful now.
+        """
         since, self._since = self._since or [], None
+        self._behind = {*behind} - {*self.exchanges}
         keys: dict[str, set[Binding]] = {}
         for name, key in bindings:
             keys.setdefault(name, set()).add(key)

@@ -234,16 +234,17 @@ class EventDiscovery:
             census.listing()
             try:
                 queues = await management.queues(census.vhost)
-                bindings = [
-                    (name, Binding(exchange, key))
-                    for exchange in census.exchanges
-                    for name, key in await management.bindings(census.vhost, exchange)
-                ]
+                bindings: list[tuple[str, Binding]] = []
+                behind = set[str]()
+                for exchange in census.exchanges:
+                    bound, others = await management.bindings(census.vhost, exchange)
+                    bindings += ((name, Binding(exchange, key)) for name, key in bound)
+                    behind |= others
                 await self._look_for_crossing(management)
             except ManagementError as error:
                 self._lack("lists", f"no lists: {error}")
             else:
-                census.listed(queues, bindings)
+                census.listed(queues, bindings, behind)
                 self.lists = True
                 self.lacks.pop("lists", None)
         if not self.lists:

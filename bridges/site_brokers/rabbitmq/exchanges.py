@@ -99,3 +99,17 @@ class Exchanges:
         if prefix:
             raise PatternError(f"topics below {prefix!r} are of exchange {owner!r}, not of {exchange!r}")
         return name
+
+
+def through(key: str, kind: str, own: str) -> str | None:
+    """The key of what comes to a queue that is bound by `own` to an exchange of a type, which is bound by
+    `key` to one of the site; None: nothing comes. Wider than that where no key says it.
+    """
+    if kind not in ("topic", "direct"):
+        return key
+    try:
+        there = from_amqp(own) if kind == "topic" else topic_from_amqp(own)
+        both = intersection(to_mqtt(from_amqp(key)), to_mqtt(there))
+        return to_amqp(both) if both is not None else None
+    except PatternError:
+        return key

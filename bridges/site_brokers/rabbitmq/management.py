@@ -14,6 +14,7 @@ import msgspec
 
 from bridges.amqp.errors import ManagementError
 from bridges.site_brokers.rabbitmq.consumers import Listed
+from bridges.site_brokers.rabbitmq.exchanges import through
 
 PORT: Final = 15672
 TLS_PORT: Final = 15671
@@ -21,6 +22,8 @@ _PAGE: Final = 500
 _MAX_ANSWER: Final = 64 * 1024 * 1024
 MOST_LISTED: Final = 100_000
 _MOST_SOURCES: Final = 1000
+_MOST_BEHIND: Final = 1000
+"""Bindings of exchanges to others that are followed."""
 
 
 class _Queue(msgspec.Struct):
@@ -111,11 +114,25 @@ class Management:
             raise
         return [each.consumer_tag for each in answer.consumer_details]
 
-    async def bindings(self, vhost: str, exchange: str) -> list[tuple[str, str]]:
-        """All bindings of queues to an exchange: (queue, key)."""
-        path = f"/exchanges/{_quoted(vhost)}/{_quoted(exchange)}/bindings/source"
-        answer = await self._get(path, list[_Binding])
-        return [(each.destination, each.routing_key) for each in answer if each.destination_type == "queue"]
+    async def bindings(self, vhost: str, exchange: str) -> tuple[list[tuple[str, str]], set[str]]:
+        """All bindings of queues to a topic exchange, directly and through other exchanges: (queue, key), the
+        key as if it were bound directly; and these exchanges.
+        """
+        found: list[tuple[str, str]] = []
+        left: list[tuple[str, str | None, str]] = [(exchange, None, "topic")]
+        seen: set[tuple[str, str]] = set()
+        while left:
+            name, key, kind = left.pop()
+            path = f"/exchanges/{_quoted(vhost)}/{_quoted(name)}/bindings/source"
+            for each in await self._get(path, list[_Binding]):
+                own = each.routing_key if key is None else through(key, kind, each.routing_key)
+                there = each.destination, own or ""
+                if own is not None and each.destination_type == "queue":
+                    found.append((each.destination, own))
+                elif own is not None and there not in seen and len(seen) < _MOST_BEHIND:
+                    seen.add(there)
+                    left.append((*there, await self.kind_of_exchange(vhost, each.destination) or ""))
+        return found, {name for name, _ in seen}
 
     async def sources(self, vhost: str, exchange: str) -> set[str]:
         """The exchanges from which messages come to an exchange, directly and through others."""

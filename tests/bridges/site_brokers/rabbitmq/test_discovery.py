@@ -93,6 +93,23 @@ async def test_other_exchanges_are_left_aside(york, applications) -> None:
     await york.desk.until_consumers("queue:till", "topic:offers")
 
 
+async def test_a_queue_behind_an_exchange_that_one_of_the_site_feeds_is_found(york, applications) -> None:
+    channel = applications.channel()
+    channel.exchange_declare("offers", "topic")
+    channel.exchange_bind("offers", "amq.topic", "prices.#")
+    channel.queue_declare("till", durable=True)
+    channel.queue_bind("till", "offers", "*.tea")
+    await york.desk.until_consumers("topic:prices/tea")
+    await york.until_answered(york.deliver("topic:prices/milk", b"1"), york.deliver("topic:prices/tea", b"9"))
+    assert [body for body, _ in applications.drain("till")] == [b"9"]
+    channel.queue_unbind("till", "offers", "*.tea")
+    await york.desk.until_consumers()
+    channel.queue_bind("till", "offers", "prices.*")
+    await york.desk.until_consumers("topic:prices/+")
+    channel.exchange_delete("offers")
+    await york.desk.until_consumers()
+
+
 async def test_the_exchange_can_be_another(place, applications) -> None:
     applications.channel().exchange_declare("chain", "topic", durable=True)
     york = await place(exchange="chain").start()

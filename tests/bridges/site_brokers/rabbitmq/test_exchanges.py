@@ -2,7 +2,7 @@
 
 import pytest
 
-from bridges.site_brokers.rabbitmq.exchanges import Binding, Exchanges
+from bridges.site_brokers.rabbitmq.exchanges import Binding, Exchanges, through
 from sapwood.protocol.errors import PatternError
 
 EXCHANGES = Exchanges("amq.topic", [("sales", "sales/"), ("stock", "sites/stock/")])
@@ -65,3 +65,21 @@ def test_topics_of_another_exchange_are_none_of_the_usual_one() -> None:
         EXCHANGES.topic("amq.topic", "sites.stock.tea")
     with pytest.raises(PatternError):
         EXCHANGES.topic("sales", "tea.*")
+
+
+@pytest.mark.parametrize(
+    ("key", "kind", "own", "expected"),
+    [
+        ("a.#", "fanout", "x", "a.#"),
+        ("a.#", "headers", "", "a.#"),
+        ("a.#", "x-consistent-hash", "1", "a.#"),
+        ("#", "topic", "a.*", "a.*"),
+        ("a.#", "topic", "*.b", "a.b"),
+        ("a.#", "topic", "b.#", None),
+        ("a.*", "direct", "a.b", "a.b"),
+        ("a.*", "direct", "b", None),
+        ("a.#", "direct", "#", "a.#"),
+    ],
+)
+def test_what_comes_through_another_exchange(key: str, kind: str, own: str, expected: str | None) -> None:
+    assert through(key, kind, own) == expected

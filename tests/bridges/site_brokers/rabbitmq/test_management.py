@@ -32,7 +32,28 @@ async def test_queues_and_bindings_are_listed_page_by_page(
     assert found["durable"] == Listed("durable", True, False, False)
     assert found["passing"] == Listed("passing", False, False, True)
     assert found["mine"].private
-    assert await management.bindings(vhost, "amq.topic") == [("durable", "a.#")]
+    assert await management.bindings(vhost, "amq.topic") == ([("durable", "a.#")], set())
+
+
+async def test_bindings_through_other_exchanges_are_listed_as_if_they_were_direct(
+    rabbitmq: RabbitServer, vhost: str, applications
+) -> None:
+    channel = applications.channel()
+    for name, kind in (("all", "fanout"), ("some", "topic"), ("one", "direct")):
+        channel.exchange_declare(name, kind)
+    for name in ("q", "r", "s", "t"):
+        channel.queue_declare(name)
+    channel.exchange_bind("all", "amq.topic", "a.#")
+    channel.exchange_bind("some", "all", "ignored")
+    channel.exchange_bind("all", "some", "#")
+    channel.exchange_bind("one", "amq.topic", "b.#")
+    channel.queue_bind("q", "all", "")
+    channel.queue_bind("r", "some", "*.tea")
+    channel.queue_bind("s", "one", "b.tea")
+    channel.queue_bind("t", "one", "c.tea")
+    found, behind = await Management(rabbitmq.management_uri, "guest", "guest").bindings(vhost, "amq.topic")
+    assert set(found) == {("q", "a.#"), ("r", "a.tea"), ("s", "b.tea")}
+    assert behind == {"all", "some", "one"}
 
 
 async def test_who_is_not_let_in_is_told_so(rabbitmq: RabbitServer, vhost: str) -> None:
