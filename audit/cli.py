@@ -10,11 +10,12 @@ import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from threading import Thread
 from typing import Any, Final
 
 from audit.errors import AuditError, UsageError
 from audit.findings import counted
-from audit.listing import is_local, list_local
+from audit.listing import is_local, list_local, refuse_missing
 from audit.options import check_time, limits, pair, parser, period, rule
 
 WELL: Final = 0
@@ -66,47 +67,72 @@ def _run(options: argparse.Namespace) -> int:
     _check(options)
     if options.follow:
         return _follow(options)
-    rules, most, when = [rule(text) for text in options.consumers], limits(options), period(options)
-    settings = dict(pair(text, "--spark") for text in options.spark)
-    size = _data_bytes(options)
-    from audit import run
-    from audit.deployment import load_tree
-
+    rules, when = [rule(text) for text in options.consumers], period(options)
+    given: dict[str, Any] = {"rules": rules, "limits": limits(options), "period": when}
+    settings, size = _settings(options), _data_bytes(options)
     kept = _history(options, when)
     if kept and kept.done and not options.again:
         print(f"{kept.day} is in {options.history} already, run {kept.done[-1]}; --again audits it anew")
         return WELL
-    tree = load_tree(options.deployment) if is_local(options.deployment) else None
-    request = run.Request(
-        options.logs,
-        options.deployment,
-        options.out,
-        range(1, options.ttl + 1),
-        rules,
-        options.usage,
-        options.figures,
-        most,
-        options.source or "",
-        options.consumer_events,
-        options.tree,
-        when,
-        named=kept is not None,
-    )
-    if tree and not options.logs:
-        summary = run.plan(request, tree)
-    else:
-        from audit.beside import prepare
-        from audit.session import start
+    given["named"] = kept is not None
+    if is_local(options.deployment) and not options.logs:
+        from audit import run
 
-        session = start(options.master, size, settings, prepare)
-        try:
-            summary = run.audit(session, request, tree)
-        finally:
-            session.stop()
+        summary = run.plan(_request(options, given), _tree(options))
+    else:
+        summary = _audit(options, given, settings, size)
     if kept and summary["rows"]:
         kept.append(options.out / "tables", summary)
     _print(summary, as_json=options.json)
     return _exit_code(summary, 1.0 if options.require_all else options.require_share, strict=options.strict)
+
+
+def _audit(
+    options: argparse.Namespace, given: dict[str, Any], settings: dict[str, str], size: int
+) -> dict[str, Any]:
+    """Audit logs on Spark. While Java starts, the table of sites is read, and what a report needs loaded."""
+    from audit.session import Starting
+
+    with Starting(options.master, size, settings) as starting:
+        from audit import run
+        from audit.beside import prepare
+
+        tree, request = _tree(options), _request(options, given)
+        Thread(target=prepare, name="prepare", daemon=True).start()
+        session = starting.session()
+    try:
+        return run.audit(session, request, tree)
+    finally:
+        session.stop()
+
+
+def _request(options: argparse.Namespace, given: dict[str, Any]) -> Any:
+    """`given`: what was made of the options already."""
+    from audit.run import Request
+
+    return Request(
+        options.logs,
+        options.deployment,
+        options.out,
+        ttls=range(1, options.ttl + 1),
+        usage=options.usage,
+        figures=options.figures,
+        source=options.source or "",
+        every_event=options.consumer_events,
+        tree=options.tree,
+        **given,
+    )
+
+
+def _settings(options: argparse.Namespace) -> dict[str, str]:
+    return dict(pair(text, "--spark") for text in options.spark)
+
+
+def _tree(options: argparse.Namespace) -> Any:
+    """The tree of a table of sites that is here; of another Spark has to read it."""
+    from audit.deployment import load_tree
+
+    return load_tree(options.deployment) if is_local(options.deployment) else None
 
 
 def _history(options: argparse.Namespace, when: Any) -> Any:
@@ -156,8 +182,6 @@ def _unjudged(judged: dict[str, Any]) -> str:
 def _data_bytes(options: argparse.Namespace) -> int:
     """For how much data the session is to be fit. Raises `UsageError` for a log or a table that is not
     there."""
-    from audit.sites import refuse_missing
-
     for table in filter(None, (options.usage, options.figures)):
         refuse_missing(table, "a table, as CSV, JSON lines or Parquet")
     logs = list_local([path for path in options.logs if is_local(path)]).unpacked
@@ -195,19 +219,20 @@ def _follow(options: argparse.Namespace) -> int:
     receivers: list[Webhook | Destination] = [Webhook(options.webhook)] if options.webhook else []
     if options.alert_to:
         receivers.append(Destination(options.alert_to, os.environ.get("SAPWOOD_SESSION_SECRET", "")))
-    settings = dict(pair(text, "--spark") for text in options.spark)
-    from audit import given
-    from audit.deployment import load_tree
-    from audit.session import end, start
+    from audit.session import Starting, end
 
-    size = _data_bytes(options)
-    tree = load_tree(options.deployment) if is_local(options.deployment) else None
+    settings, size = _settings(options), _data_bytes(options)
     ended = _Ended()
     signal.signal(signal.SIGTERM, _interrupt)
     try:
-        session = start(options.master, size, settings)
+        with Starting(options.master, size, settings) as starting:
+            tree = _tree(options)
+            session = starting.session()
         try:
             ended.listen()
+            from audit import given
+            from audit.deployment import load_tree
+
             tree = tree or load_tree(options.deployment, given.far(session))
             _follow_with(session, options, tree, receivers, ended)
         except AuditError:

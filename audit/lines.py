@@ -8,6 +8,7 @@ What was read is compared with the size of the file; a gzip file says at its end
 """
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pyarrow import Table
@@ -18,7 +19,7 @@ from audit import files
 from audit.clocks import JUMP, clock
 from audit.listing import LogFile, still_there
 from audit.queries import query
-from audit.rollup import timed
+from audit.rollup import merged, rollup, timed
 from audit.schema import COMPARED, EVENTS, LOG, NEWEST, OPERATIONS
 from audit.session import fetch
 
@@ -118,10 +119,11 @@ def _joined(text: Column) -> Column:
 
 
 class Lines(NamedTuple):
-    """`events` has `schema.EVENTS`, on Spark; `files` `accounts.FILES`; `steps` is (node, backwards, step),
-    as `clocks.clocks` wants them."""
+    """`events` has `schema.EVENTS`, on Spark; `rolled` is the `rollup` of the events; `files`
+    `accounts.FILES`; `steps` is (node, backwards, step), as `clocks.clocks` wants them."""
 
     events: DataFrame
+    rolled: Table
     files: Table
     steps: Table
 
@@ -129,7 +131,8 @@ class Lines(NamedTuple):
 def read(spark: "SparkSession", listing: Sequence[LogFile], dialect: Dialect = OWN) -> Lines:
     """Read files of lines.
 
-    Wrinkle: what is parsed is kept as soon as it is looked at for the first time, which is to count it.
+    Wrinkle: what is parsed is kept as soon as it is looked at for the first time, which is to count it. Its
+    sums are made beside that, by file: so those of a file that is there twice can be left out of them.
     """
     reader = spark.read.option("lineSep", "\n").option(_LIMIT, dialect.longest)
     text = reader.text(still_there(listing))
@@ -141,24 +144,38 @@ def read(spark: "SparkSession", listing: Sequence[LogFile], dialect: Dialect = O
     )
     parsed = parse(named.withColumn("place", F.monotonically_increasing_id()), dialect)
     parsed = parsed.localCheckpoint(eager=False)
-    counts = fetch(_counts(parsed))
+    used = parsed.where(F.col("fate") == "rows")
+    counts, sums = _both(_counts(parsed), rollup(_events(used, dialect), "file") if dialect is OWN else None)
     counted = query(
         _ACCOUNT, counts=counts, listed=files.listed(listing), prefix=_PREFIX, longest=dialect.longest
     )
-    used = parsed.where(F.col("fate") == "rows")
     twins = query("select file from counted where twin is not null", counted=counted)
     if len(twins):
         used = used.join(F.broadcast(spark.createDataFrame(twins)), "file", "left_anti")
     told = query("from counts where fate = 'rows' and file not in (from twins)", counts=counts, twins=twins)
     once, again = _once(used, told)
-    events = dialect.convert(once).withColumn("clock", clock(F.col("written"))).select(*EVENTS.names)
-    if dialect is not OWN or len(again):
+    events = _events(once, dialect)
+    if sums is None or len(again):
         events = events.localCheckpoint(eager=False)
+        rolled = fetch(rollup(events))
+    else:
+        rolled = merged(query("from sums where file not in (from twins)", sums=sums, twins=twins))
     steps = query(
         "select node, sum(backwards)::bigint as backwards, max(step) as step from told group by node",
         told=told,
     )
-    return Lines(events, files.report(counted, again), steps)
+    return Lines(events, rolled, files.report(counted, again), steps)
+
+
+def _events(used: DataFrame, dialect: Dialect) -> DataFrame:
+    return dialect.convert(used).withColumn("clock", clock(F.col("written"))).select(*EVENTS.names)
+
+
+def _both(counts: DataFrame, sums: DataFrame | None) -> tuple[Table, Table | None]:
+    """Work both out at the same time."""
+    with ThreadPoolExecutor(1, "sums") as pool:
+        asked = pool.submit(fetch, sums) if sums is not None else None
+        return fetch(counts), asked and asked.result()
 
 
 def _once(used: DataFrame, told: Table) -> tuple[DataFrame, Table]:

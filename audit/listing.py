@@ -104,6 +104,12 @@ def is_local(path: str) -> bool:
     return urlsplit(path).scheme in ("", "file") or os.path.exists(path)
 
 
+def refuse_missing(path: str, expected: str) -> None:
+    """Raises `UsageError` where a path of this machine leads to nothing."""
+    if "://" not in path and not path.startswith("file:") and not Path(path).exists():
+        raise UsageError(f"{path}: there is no such file: expected {expected}")
+
+
 def list_local(paths: list[str], unreadable: dict[str, str] | None = None) -> Listing:
     """List files and folders of this machine. Raises `UsageError` for one that is not there, or cannot be
     read; with `unreadable` such a file is set aside there, by its path with the reason."""

@@ -103,8 +103,7 @@ _LESS: Final = """select told.* replace (
 
 
 def _lines(spark: "SparkSession", texts: list[LogFile], source: str) -> Intake:
-    events, told, steps = lines.read(spark, texts, DIALECTS[source] if source else lines.OWN)
-    rolled = fetch(rollup(events))
+    events, rolled, told, steps = lines.read(spark, texts, DIALECTS[source] if source else lines.OWN)
     return Intake(events, rolled, told, clocks(rolled, steps))
 
 

@@ -153,27 +153,29 @@ def _tables(
     usage: Table | None,
     figures: Table | None,
 ) -> None:
-    """All tables of a log that has rows; first those that need the sums alone."""
+    """All tables of a log that has rows; first those that need the sums alone, then those of the passes, in
+    the order of these."""
     rolled = passes.intake.rolled
     _volume(output, rolled, tree)
     _spillage(output, passes, tree)
     costs = _laws(output, tree, request)
     comparison.growth(output.tables)  # its chart is drawn while Spark works, and kept
     _waste(output, asked.changes.result(), rolled, tree)
-    off = output.write("clocks", offsets.with_offsets(passes.intake.clocks, _off(asked, tree)))
-    told = asked.told.result()
+    hours, told = asked.hours.result(), asked.told.result()
+    consumers = output.write("consumers", volume.consumers(hours, told))
+    output.write("flapping_consumers", waste.flapping_consumers(hours))
+    output.write("scope_cost", scope.scope_cost(tree, consumers))
+    _what_if(output, tree, consumers, request, costs)
     again = waste.told_again(told, rolled)
     if len(again):
         output.write("repeated_adds", waste.repeated_adds(passes.told_again(again), rolled))
-    consumers = _consumers(output, asked, tree, off)
-    if usage is not None and asked.held:
-        output.write("unused_routes", waste.unused_routes(asked.held.result(), usage))
     held = _figures(passes, told)
     if figures is not None:
         held = arrow.concat_tables([held, figures])
     output.write("capacity", capacity.forecast(held, request.limits))
-    output.write("scope_cost", scope.scope_cost(tree, consumers))
-    _what_if(output, tree, consumers, request, costs)
+    _by_cause(output, passes, asked, tree)
+    if usage is not None and asked.held:
+        output.write("unused_routes", waste.unused_routes(asked.held.result(), usage))
 
 
 def _nodes(output: Output, tree: Tree) -> None:
@@ -210,14 +212,12 @@ def _waste(output: Output, changes: Table, rolled: Table, tree: Tree) -> None:
     output.write("strangers", waste.strangers(rolled, tree.nodes))
 
 
-def _consumers(output: Output, asked: _Asked, tree: Tree, clocks: Table) -> Table:
-    """Returns every consumer that the logs name, whether or not it is still there."""
+def _by_cause(output: Output, passes: "Passes", asked: _Asked, tree: Tree) -> None:
+    """Tables of comings and goings one by one, which come last, and of clocks."""
+    off = output.write("clocks", offsets.with_offsets(passes.intake.clocks, _off(asked, tree)))
+    wrong = query("select node from clocks where off_s is not null", clocks=off)
     caused = output.write("consumer_events", asked.caused.result())
-    off = query("select node from clocks where off_s is not null", clocks=clocks)
-    output.write("knowing", volume.knowing(caused, tree.nodes, off, tree.roots[0], asked.one_in))
-    hours = asked.hours.result()
-    output.write("flapping_consumers", waste.flapping_consumers(hours))
-    return output.write("consumers", volume.consumers(hours, asked.told.result()))
+    output.write("knowing", volume.knowing(caused, tree.nodes, wrong, tree.roots[0], asked.one_in))
 
 
 def _figures(passes: "Passes", told: Table) -> Table:

@@ -6,6 +6,8 @@ half of the machine; below 1 GiB of data it starts fast and small instead of run
 counted as lines of JSON, of which 1 GiB is about four million.
 
 Caller's duty: start it once a process, and `stop` it.
+
+Wrinkle: `pyarrow` is loaded late, while Java starts.
 """
 
 import math
@@ -13,21 +15,19 @@ import os
 import re
 import sys
 import tempfile
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager, suppress
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
-
-import pyarrow
-from pyarrow import Table
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from audit.errors import SetUpError
 from audit.java import class_archive, java_home
 
 if TYPE_CHECKING:
+    from pyarrow import Table
     from pyspark.sql import DataFrame, SparkSession
 
 MIB: Final = 1024 * 1024
@@ -90,36 +90,67 @@ _SMALL_QUERIES: Final = {
 planned, and each table that is sent around, is a job of its own; in one piece a query is one job."""
 
 
-def start(
-    master: str = "",
-    data_bytes: int = 0,
-    options: dict[str, str] | None = None,
-    meanwhile: Callable[[], None] | None = None,
-) -> "SparkSession":
-    """Start a session, or take the one of spark-submit.
+class Starting:
+    """A session that starts while this process does other things: Java needs most of that time.
 
-    `master`: as Spark spells it; '' = all cores of this machine. `data_bytes`: how much is to be read.
-    `options`: Spark's own, by name; they win. `meanwhile`: is begun in a thread of its own while Java starts.
-    Raises `SetUpError` where Spark or Java is missing.
+    Use as a context: where something fails before `session` was called, Java is ended again.
     """
-    try:
+
+    def __init__(self, master: str = "", data_bytes: int = 0, options: dict[str, str] | None = None) -> None:
+        """Start Java, or find the one of spark-submit.
+
+        `master`: as Spark spells it; '' = all cores of this machine. `data_bytes`: how much is to be read.
+        `options`: Spark's own, by name; they win. Raises `SetUpError` where Spark or Java is missing.
+        """
+        try:
+            from pyspark import SparkContext
+        except ImportError:
+            raise SetUpError("the audit needs Spark: pip install 'sapwood-node[spark]'") from None
+        submitted = "PYSPARK_GATEWAY_PORT" in os.environ
+        self._settings = _settings_for(master, data_bytes, options or {}, submitted=submitted)
+        self._java: Future[Any] | None = None
+        if not submitted and SparkContext._gateway is None:  # Spark keeps its Java when a session stops
+            pool = ThreadPoolExecutor(1, "java")
+            self._java = pool.submit(_launch, self._settings)
+            pool.shutdown(wait=False)
+
+    def __repr__(self) -> str:
+        return f"<Starting java={self._java}>"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Wrinkle: it is killed, so that it leaves no archive of the few classes that it has loaded."""
+        if self._java is None:
+            return
+        with suppress(Exception):  # it did not even start
+            process = self._java.result().proc
+            process.kill()
+            process.communicate()
+
+    def session(self) -> "SparkSession":
+        """Wait for Java, and start the session. Raises `SetUpError`."""
+        from pyspark import SparkContext
         from pyspark.sql import SparkSession
-    except ImportError:
-        raise SetUpError("the audit needs Spark: pip install 'sapwood-node[spark]'") from None
-    submitted = "PYSPARK_GATEWAY_PORT" in os.environ
-    settings = _settings_for(master, data_bytes, options or {}, submitted=submitted)
-    builder = SparkSession.builder.appName("sapwood audit")
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    if meanwhile:
-        threading.Thread(target=meanwhile, name="meanwhile", daemon=True).start()
-    try:
-        if not submitted:
-            _launch(settings)
-        session = builder.getOrCreate()
-    except Exception as error:
-        raise SetUpError(f"Spark does not start: {_first_line(error)}") from error
-    return session
+
+        builder = SparkSession.builder.appName("sapwood audit")
+        for name, value in self._settings.items():
+            builder = builder.config(name, value)
+        try:
+            if self._java:
+                SparkContext(conf=_conf(self._settings), gateway=self._java.result())
+            session = builder.getOrCreate()
+        except Exception as error:
+            raise SetUpError(f"Spark does not start: {_first_line(error)}") from error
+        self._java = None
+        return session
+
+
+def start(master: str = "", data_bytes: int = 0, options: dict[str, str] | None = None) -> "SparkSession":
+    """Start a session, and wait for it: see `Starting`."""
+    with Starting(master, data_bytes, options) as starting:
+        return starting.session()
 
 
 def _settings_for(
@@ -138,17 +169,19 @@ def _settings_for(
     return settings
 
 
-def _launch(settings: dict[str, str]) -> None:
+def _launch(settings: dict[str, str]) -> Any:
     """Start Spark's JVM out of reach of the signals that the group of this process gets: ending it is ours.
     It ends with this process too, whose pipe it reads.
     """
-    from pyspark import SparkConf, SparkContext
     from pyspark.java_gateway import launch_gateway
 
-    if SparkContext._gateway is None:  # Spark keeps its JVM when a session stops
-        conf = SparkConf(loadDefaults=False).setAppName("sapwood audit").setAll(list(settings.items()))
-        gateway = launch_gateway(conf, {"start_new_session": True})  # type: ignore[no-untyped-call]
-        SparkContext(conf=conf, gateway=gateway)
+    return launch_gateway(_conf(settings), {"start_new_session": True})  # type: ignore[no-untyped-call]
+
+
+def _conf(settings: dict[str, str]) -> Any:
+    from pyspark import SparkConf
+
+    return SparkConf(loadDefaults=False).setAppName("sapwood audit").setAll(list(settings.items()))
 
 
 def end(spark: "SparkSession") -> None:
@@ -164,8 +197,10 @@ def end(spark: "SparkSession") -> None:
         gateway.shutdown()
 
 
-def fetch(frame: "DataFrame") -> Table:
+def fetch(frame: "DataFrame") -> "Table":
     """Work a frame out, and bring it here; its times are in UTC, and each column may be null."""
+    import pyarrow
+
     table = frame.toArrow()
     return table.cast(pyarrow.schema([field.with_nullable(True) for field in table.schema]))
 

@@ -148,12 +148,6 @@ def refuse_columns(path: str, columns: Collection[str]) -> None:
         )
 
 
-def refuse_missing(path: str, expected: str) -> None:
-    """Raises `UsageError` where a path of this machine leads to nothing."""
-    if "://" not in path and not path.startswith("file:") and not Path(path).exists():
-        raise UsageError(f"{path}: there is no such file: expected {expected}")
-
-
 def _refuse_orphans(path: str, sites: Table) -> None:
     found = query(
         """with spelt as (select distinct parent as spelt from sites),

@@ -1,14 +1,17 @@
 """The command line: what is wrong is said before Spark starts; the packaged file runs by itself."""
 
+import contextlib
 import json
 import os
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import psutil
 import pytest
+from audit_tables import Begun
 from py4j.protocol import Py4JNetworkError
 
 from audit import capacity, cli, options, package, run, session
@@ -70,12 +73,43 @@ def test_a_table_of_sites_that_is_wrong_is_said_before_spark_starts(
     table: str | None, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    monkeypatch.setattr(session, "start", lambda *_: pytest.fail("Spark was started"))
+    """Its Java may start meanwhile, and is ended."""
+    begun: list[Never] = []
+    monkeypatch.setattr(session, "Starting", lambda *_: begun.append(Never()) or begun[0])
     sites = tmp_path / "sites.csv"
     if table is not None:
         sites.write_text(table)
     assert cli.main([str(DATA / "demo"), "--deployment", str(sites)]) == 2
     assert said in capsys.readouterr().err
+    assert all(one.ended for one in begun)
+
+
+class Never(contextlib.nullcontext[None]):
+    """A session that nobody may wait for."""
+
+    ended = False
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.ended = True
+
+    def session(self) -> None:
+        pytest.fail("Spark was started")
+
+
+def test_java_that_starts_for_nothing_is_ended_and_leaves_no_archive(tmp_path: Path) -> None:
+    """One of the few classes that it has loaded would be taken for that of an audit, for good."""
+    sites, mark = tmp_path / "sites.csv", f"spark.sapwood.mark={tmp_path.name}-{os.getpid()}"
+    sites.write_text("name,parent,role\nhq,,root\nyork,nroth,leaf\n")
+    command = [sys.executable, "-m", "audit", str(DATA / "demo"), "--deployment", str(sites), "--spark", mark]
+    home = os.environ | {"XDG_CACHE_HOME": str(tmp_path / "cache")}
+    done = subprocess.run(command, capture_output=True, text=True, env=home)
+    assert (done.returncode, "line 3: 'york' has the parent 'nroth'" in done.stderr) == (2, True), done.stderr
+    left = [one for one in psutil.process_iter(["cmdline"]) if mark in (one.info["cmdline"] or ())]
+    assert not left
+    assert not list((tmp_path / "cache").rglob("*.jsa"))
 
 
 def test_every_figure_with_a_limit_may_be_given_another() -> None:
@@ -87,24 +121,11 @@ def test_help_ends_well(capsys: pytest.CaptureFixture[str]) -> None:
     assert "--deployment" in capsys.readouterr().out
 
 
-class Lent:
-    """The tests' session, which nobody stops."""
-
-    def __init__(self, spark: "SparkSession") -> None:
-        self._spark = spark
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self._spark, name)
-
-    def stop(self) -> None:
-        pass
-
-
 @pytest.fixture
 def sizes(spark: "SparkSession", monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The command line runs on the tests' session; here is for how many bytes it asked."""
     asked: list[int] = []
-    monkeypatch.setattr(session, "start", lambda _master, size, *_: asked.append(size) or Lent(spark))
+    monkeypatch.setattr(session, "Starting", lambda _master, size, *_: asked.append(size) or Begun(spark))
     return asked
 
 

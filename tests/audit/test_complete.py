@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from audit_tables import rows, table
+from audit_tables import Begun, rows, table
 
 from audit import cli, offsets, run, session
 from audit.deployment import load_tree
@@ -196,8 +196,7 @@ def test_a_node_that_was_up_must_have_a_log(
     }
     assert (found["judged"]["nodes_up_without_log"], found["judged"]["whole"]) == (2, False)
 
-    monkeypatch.setattr(session, "start", lambda *_: spark)
-    monkeypatch.setattr(type(spark), "stop", lambda _: None)
+    monkeypatch.setattr(session, "Starting", lambda *_: Begun(spark))
     arguments = [str(tmp_path / "logs"), "--deployment", str(SITES), "--out", str(tmp_path / "cli")]
     assert cli.main([*arguments, "--strict"]) == 1
     assert "2 nodes up without a log" in capsys.readouterr().err
