@@ -330,16 +330,23 @@ _PARTS = (
     from wanted join spots using (number)""",
     """with groups as (
         select sharing, max(weight) as weight, count(*) as readers from shared group by sharing),
-    crossed as (
+    above as (
         select ancestor as number, sharing, max(weight) as weight, count(*) as here,
             bool_or(hops > 0) as from_below, coalesce(sum(nodes) filter (hops = 0), 0) as speakers
-        from shared join ancestors using (number) group by ancestor, sharing)
+        from ancestors join shared using (number)
+        where ancestor in (select number from spots where below > 0) group by ancestor, sharing),
+    crossed as (
+        select sharing, weight, here, from_below, speakers, up, listeners, size
+        from above join (from spots where below > 0) using (number)
+        union all
+        select sharing, weight, 1, false, nodes, up, listeners, size
+        from shared join spots using (number) where below = 0)
     select (select coalesce(sum(weight), 0)::bigint from groups) as shared,
         coalesce(sum(crossed.weight) filter (up is not null), 0)::bigint as ups,
         coalesce(sum(crossed.weight) filter (up is not null and here = readers), 0)::bigint as behind,
         coalesce(sum(crossed.weight * listeners
             * case when from_below then size else speakers end), 0)::bigint as told_up
-    from crossed join groups using (sharing) join spots using (number)""",
+    from crossed join groups using (sharing)""",
     """with tellers as (
         select number, sharing, weight, nodes, down, onward from shared join spots using (number)
         where below > 0),
@@ -350,4 +357,5 @@ _PARTS = (
     from tellers anti join known using (number, sharing)""",
 )
 """In a mesh the nodes that read tell the parents, or all of them, where there are readers below. Below, those
-tell that have no reader of the same above them."""
+tell that have no reader of the same above them. Places with nothing below are most of a large tree: they
+speak for themselves, and are in no group."""

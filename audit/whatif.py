@@ -138,7 +138,7 @@ def spheres(tree: Tree, sights: Table, hops: int) -> Table:
     return query(
         """with above as (
             select number, ancestor, hops from ancestors
-            where hops <= $hops and number in (select seen from sights)),
+            where hops <= $hops and number in (select distinct seen from sights)),
         levels as (
             select ancestor, hops as down, count(*) as count from ancestors
             where ancestor in (select ancestor from above) group by ancestor, hops),
@@ -169,7 +169,7 @@ def per_consumer(tree: Tree, ttls: Sequence[int] = TTLS, max_hops: Sequence[int]
         """with spots as (
             select p.place as sight, number as seen, depth, above + beside + down + onward as told,
                 above + beside as upward
-            from loads as p where number in (select seen from sights)),
+            from loads as p where number in (select distinct seen from sights)),
         within as (
             select seen, reach, sum(nodes) filter (hops <= reach) as near,
                 sum(nodes) filter (hops = reach + 1) as beyond
