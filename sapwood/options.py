@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple, TypedDict, Unpack
 
 import msgspec
 
-from sapwood.protocol.bundles import Foreign, Properties
+from sapwood.protocol.bundles import MOST_NUMBER, Foreign, Properties
 from sapwood.protocol.destinations import Destination, Kind, parse
 
 _LARGEST: Final = (1 << 64) - 1
@@ -241,7 +241,7 @@ def _priority(name: str, value: object) -> int:
 def _expires_in(name: str, value: object) -> int:
     if isinstance(value, timedelta):
         value = value.total_seconds() * 1000
-    return _whole(name, value, "milliseconds, or a timedelta", math.ceil)
+    return _whole(name, value, "milliseconds, or a timedelta", math.ceil, MOST_NUMBER)
 
 
 def _timestamp(name: str, value: object) -> int:
@@ -250,12 +250,14 @@ def _timestamp(name: str, value: object) -> int:
     return _whole(name, value, "seconds since 1970, or a datetime", math.floor)
 
 
-def _whole(name: str, value: object, expected: str, rounded: Callable[[float], int]) -> int:
+def _whole(
+    name: str, value: object, expected: str, rounded: Callable[[float], int], most: int = _LARGEST
+) -> int:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise _wrong(name, value, expected)
     if not math.isfinite(value):
         raise ValueError(f"{name}={value}: expected {expected}")
-    return _within(name, rounded(value), 0, _LARGEST)
+    return _within(name, rounded(value), 0, most)
 
 
 def _within(name: str, value: int, least: int, most: int) -> int:

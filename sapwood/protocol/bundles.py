@@ -20,7 +20,7 @@ import io
 import struct
 from collections.abc import Sequence
 from enum import IntEnum
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 import zstandard
@@ -33,6 +33,7 @@ VERSION: Final = 1
 MAX_MESSAGES: Final = 256
 MAX_BYTES: Final = 256 * 1024
 MAX_HEADER: Final = 8 * 1024
+MAX_NAME: Final = 4096  # bytes of a destination's, so that its header is read everywhere
 UNREADABLE: Final = (msgspec.DecodeError, ValueError, RecursionError)
 MAX_PROPERTIES: Final = MAX_BYTES  # a byte of them may be 60 in memory, and a microsecond of everybody's time
 DEEPEST: Final = 32
@@ -46,7 +47,7 @@ _EMPTY: Final = {
     0x92: b"\x92\xc4\x00",
 }  # how a message begins, and one without payload
 _WINDOW: Final = 2**31  # as much as zstandard has. What is taken for it is never more than the body's size
-_MOST: Final = (1 << 53) - 1
+MOST_NUMBER: Final = (1 << 53) - 1
 _MOST_SCOPE: Final = 255
 
 
@@ -88,13 +89,14 @@ class Foreign(msgspec.Struct, omit_defaults=True, rename="kebab", gc=False, froz
 class Properties(msgspec.Struct, omit_defaults=True, rename="kebab", gc=False):
     """What a message may carry beside its payload. `expires_in`: ms when it entered the tree; 0 = never.
 
-    `timestamp`: seconds since 1970. Wrinkle: from sixteen fields on, every message would be two bytes longer.
+    A header says it too, and must be readable everywhere: hence its bound. `timestamp`: seconds since 1970.
+    Wrinkle: from sixteen fields on, every message would be two bytes longer.
     """
 
     correlation_id: int | None = None
     reply_to: str = ""
     task_id: str = ""
-    expires_in: int = 0
+    expires_in: Annotated[int, msgspec.Meta(le=MOST_NUMBER)] = 0
     message_id: str = ""
     content_type: str = ""
     timestamp: int = 0
@@ -198,9 +200,9 @@ def decode_header(data: bytes) -> Header:
         _check_mask(header.done, header.count)
     times = header.expires_first, header.expires_last
     numbers = header.size, header.reroutes, header.flags, header.start, *times
-    if min(numbers) < 0 or max(numbers) > _MOST or not 0 <= header.scope <= _MOST_SCOPE:
+    if min(numbers) < 0 or max(numbers) > MOST_NUMBER or not 0 <= header.scope <= _MOST_SCOPE:
         raise FrameError("a size, count, expiry, scope or flag in a bundle header that cannot be")
-    if header.destination.kind not in ("queue", "topic") or len(header.destination.name) > 4096:
+    if header.destination.kind not in ("queue", "topic") or len(header.destination.name) > MAX_NAME:
         raise FrameError(
             "a bundle's destination is a queue or a topic with a name of at most 4096 characters"
         )

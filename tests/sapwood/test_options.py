@@ -22,6 +22,7 @@ from sapwood.protocol.bundles import Foreign, Properties, decode_messages
         ("expires_in", "60", TypeError, "milliseconds, or a timedelta"),
         ("expires_in", -1, ValueError, "expected 0 to"),
         ("expires_in", math.nan, ValueError, "milliseconds"),
+        ("expires_in", timedelta.max, ValueError, "expected 0 to 9007199254740991"),
         ("timestamp", "now", TypeError, "seconds since 1970, or a datetime"),
         ("timestamp", math.inf, ValueError, "seconds since 1970"),
         ("timestamp", -1, ValueError, "expected 0 to"),

@@ -160,7 +160,10 @@ class Producers:
     def _topic(self, name: str) -> Destination:
         settings = self._context.settings
         try:
-            return Destination(Kind.TOPIC, check_topic(name, settings.max_filter_length, settings.max_levels))
+            check_topic(name, settings.max_filter_length, settings.max_levels)
+            if len(name) > bundles.MAX_NAME or (not name.isascii() and len(name.encode()) > bundles.MAX_NAME):
+                raise PatternError(f"a topic of more than {bundles.MAX_NAME} bytes: no node would read it")
+            return Destination(Kind.TOPIC, name)
         except PatternError as error:
             raise BadRequest(str(error)) from None
 
