@@ -125,6 +125,11 @@ class Draft:
                 other.line, f"left out: user {shown(str(other.user))}: {shown(str(self.user))} is at the peer"
             )
         self.user = self.user or other.user
+        if self.site == legal_name(self.name):
+            self.site = other.site if other.site != legal_name(other.name) else self.site
+        if other.site not in (self.site, legal_name(other.name)):
+            told = f"client id {shown(other.site)} of connection {other.name!r}"
+            self.note(other.line, f"left out: {told}: {shown(self.site)} names the node")
         for ours, theirs in ((self.tls, other.tls), (self.link, other.link), (self.broker, other.broker)):
             for name, value in theirs.items():
                 if ours.setdefault(name, value) != value:

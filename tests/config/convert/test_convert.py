@@ -162,6 +162,16 @@ def test_several_connections_to_one_peer_become_one_file() -> None:
         assert left in said(made, 9)
 
 
+def test_of_several_client_ids_the_first_names_the_node_and_the_others_are_said_to_be_left_out() -> None:
+    made = convert(
+        "connection a\naddress hq.example.com\ntopic a in 1\n"
+        "connection b\naddress hq.example.com\ntopic b in 1\nclientid york\n"
+        "connection c\naddress hq.example.com\ntopic c in 1\nclientid leeds\n"
+    )
+    assert made.site.name == "york"
+    assert "left out: client id 'leeds' of connection 'c': 'york' names the node" in said(made, 8)
+
+
 def test_shovels_to_one_broker_become_one_file_and_those_of_another_virtual_host_another() -> None:
     hq, parameters = "amqp://hq.example.com", []
     for number, vhost in enumerate(("/", "/", "shop")):
