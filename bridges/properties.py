@@ -17,6 +17,7 @@ the identity, but for what this table says ("mode" is the delivery mode):
 | headers              | user properties, in order   | headers              | MQTT: types (JSON text)       |
 |                      | (a repeated name is a list; |                      | order among repeated names;   |
 |                      | control characters: (+))    |                      | what is beyond 65,535 bytes   |
+|                      |                             |                      | AMQP: `CC`, `BCC`             |
 |                      |                             |                      | names in tables: as text      |
 |                      |                             |                      | levels of tables beyond 32    |
 | correlation_id (a    | correlation data, in        | correlation-id       |                               |
@@ -41,6 +42,7 @@ connection or are deprecated: they are not carried. MQTT 3.1.1 has payload, topi
 client of 3.1.1 gets nothing else, and what one sends has nothing else.
 """
 
+import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
@@ -52,6 +54,8 @@ from bridges.mqtt.texts import MAX_BYTES, escaped, fits, is_plain, json_name, un
 from sapwood.protocol.bundles import DEEPEST, Foreign, Properties
 
 PREFIX: Final = "sapwood-"
+_FURTHER_QUEUES: Final = frozenset(("CC", "BCC"))
+"""By these RabbitMQ gives a message to further queues: whoever may send to one queue would send to all."""
 RETAINED: Final = "sapwood-retained"
 AGAIN: Final = "sapwood-again"
 """Whoever gets a message with this may have had it before. It is the last hop's word, and is not taken on."""
@@ -219,6 +223,10 @@ def _sayable(value: Any, depth: int = 0) -> Any:
         return {_text(name): _sayable(item, depth + 1) for name, item in value.items()}
     if isinstance(value, list | tuple):
         return [_sayable(item, depth + 1) for item in value]
+    if isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
+        return str(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)  # RabbitMQ ends the connection for one, with INTERNAL_ERROR
     return value.data if isinstance(value, msgspec.msgpack.Ext) else value
 
 
@@ -280,7 +288,9 @@ def to_amqp(properties: Properties, retained: bool, reply: Spell, again: bool = 
     `again`: the client may have been given it before.
     """
     foreign = properties.foreign or _NONE
-    headers: dict[str, Any] = {name: _sayable(value) for name, value in properties.headers.items()}
+    headers: dict[str, Any] = {
+        name: _sayable(value) for name, value in properties.headers.items() if name not in _FURTHER_QUEUES
+    }
     headers |= {_key(field): value for field in _OURS if (value := getattr(properties, field))}
     headers |= {_key("user_id"): foreign.user_id} if foreign.user_id else {}
     headers |= {RETAINED: True} if retained else {}
@@ -295,7 +305,7 @@ def to_amqp(properties: Properties, retained: bool, reply: Spell, again: bool = 
         "correlation_id": _readable(correlation) if correlation and fits else None,
         "reply_to": _short(reply(properties.reply_to)) if properties.reply_to else None,
         "expiration": _expiration(properties.expires_in),
-        "timestamp": properties.timestamp or None,
+        "timestamp": properties.timestamp if properties.timestamp > 0 else None,
         "priority": min(max(properties.priority, 0), _MAX_PRIORITY) or None,
     }
     for name in ("message_id", "content_type"):

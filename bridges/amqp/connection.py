@@ -380,7 +380,7 @@ class Channel:
                 _check_headers(properties)
             self._raw.basic_publish(exchange, key, body, properties, mandatory)
         except _UNSPEAKABLE as error:
-            raise Unencodable(f"AMQP cannot say this: {said(error)}") from None
+            raise Unencodable(f"AMQP cannot say this: {said(error)[:200]}") from None
         except _BROKEN as error:
             raise ChannelLost(0, said(error)) from None
 

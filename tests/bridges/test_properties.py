@@ -1,5 +1,6 @@
 """MQTT's and AMQP's properties, and ours between them."""
 
+import math
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
@@ -103,6 +104,21 @@ def test_whatever_a_child_nests_in_a_header_is_said() -> None:
     assert given["headers"]["deepest"] == nested(DEEPEST, "x")
     assert given["headers"]["deeper"] == nested(DEEPEST, None)
     assert b"".join(BasicProperties(**given).encode())
+
+
+@pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan, 1 << 63, -(1 << 63) - 1])
+def test_a_number_that_amqp_or_rabbitmq_does_not_know_comes_as_text(value: float) -> None:
+    """RabbitMQ ended the bridge's connection for the first three, again and again."""
+    found = to_amqp(Properties(headers={"n": value, "list": [value]}, timestamp=-1), False, same)
+    assert found["headers"] == {"n": str(value), "list": [str(value)]}
+    assert "timestamp" not in found
+    assert dict(to_mqtt(Properties(headers={"n": value}), same).user) == {"n": f'"{value}"'}
+
+
+def test_no_header_gives_a_message_to_further_queues_of_rabbitmq() -> None:
+    """Whoever may send to one queue would send to all that are there."""
+    headers = {"CC": ["payroll"], "BCC": ["payroll"], "cc": "x"}
+    assert to_amqp(Properties(headers=headers), False, same)["headers"] == {"cc": "x"}
 
 
 def test_an_expiry_beyond_what_rabbitmq_takes_is_none() -> None:
