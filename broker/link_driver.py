@@ -197,10 +197,11 @@ class LinkDriver:
         try:
             while carrier.room > 0:
                 packets = wire.link.data_to_send(carrier.room)
-                if not packets:
+                if packets:
+                    carrier.send(packets)
+                if not (packets and wire.link.buffered_bytes):
                     self._pull_streams(wire)
                     return
-                carrier.send(packets)
         except CarrierError:
             return
         if wire.unread > MOST_UNREAD:

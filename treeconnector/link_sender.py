@@ -74,8 +74,9 @@ class LinkSender:
             self._out.volatile(header, body)
 
     def _check_size(self, header: bytes, body: bytes) -> None:
-        size, peer = len(header) + len(body), self._peer.name if self._peer else "?"
+        size = len(header) + len(body)
         if size > self.largest_bundle or not 0 < len(header) <= bundles.MAX_HEADER:
+            peer = self._peer.name if self._peer else "?"
             raise LocalError(
                 f"a bundle of {size} bytes with a header of {len(header)}: {peer} takes"
                 f" {self.largest_bundle} and headers of {bundles.MAX_HEADER} at most"

@@ -78,7 +78,7 @@ class Lookup:
     def address(self, destination: Destination) -> Destination:
         """The address that is meant: aliases are followed as long as nothing comes before them."""
         static = self.static
-        for _ in range(_MOST_ALIASES):
+        for _ in range(_MOST_ALIASES if static.aliases else 0):
             further = static.aliases.get(destination)
             if further is None or destination in static.exact or self.is_here(destination):
                 break

@@ -394,10 +394,8 @@ class NodeCore:
         self._settle()
         if self.context.next_commit.batch or self.custody.fresh:
             return True
-        changes = self.custody.transaction.changes
-        for table in _URGENT:
-            if changes.get(table):
-                return True
+        if any(map(self.custody.transaction.changes.get, _URGENT)):
+            return True
         return any(neighbour.is_owed for neighbour in self.context.touched.values())
 
     def take(self) -> CommitBatch | None:

@@ -263,7 +263,8 @@ class Transaction(msgspec.Struct):
 
     def tables(self) -> Iterator[tuple[type[Any], list[Any], list[Any]]]:
         """For each table that changes: (table, rows to write, keys to delete)."""
-        for table in KEYS:
-            if changes := self.changes.get(table):
-                gone = [key for key, row in changes.items() if row is None]
-                yield table, [row for row in changes.values() if row is not None], gone
+        for table in filter(self.changes.get, KEYS):
+            changes = self.changes[table]
+            rows = list(filter(None, changes.values()))
+            some_go = len(rows) < len(changes)
+            yield table, rows, [key for key, row in changes.items() if row is None] if some_go else []

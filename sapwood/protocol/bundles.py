@@ -20,10 +20,12 @@ import io
 import struct
 from collections.abc import Sequence
 from enum import IntEnum
+from operator import attrgetter
 from typing import Annotated, Any, Final
 
 import msgspec
 import zstandard
+from msgspec import Meta
 from msgspec.structs import replace
 
 from sapwood.protocol.destinations import Destination
@@ -49,6 +51,7 @@ _EMPTY: Final = {
 _WINDOW: Final = 2**31  # as much as zstandard has. What is taken for it is never more than the body's size
 MOST_NUMBER: Final = (1 << 53) - 1
 _MOST_SCOPE: Final = 255
+_Number = Annotated[int, Meta(ge=0, le=MOST_NUMBER)]
 
 
 class Scope(IntEnum):
@@ -122,19 +125,19 @@ class Header(msgspec.Struct, array_like=True, kw_only=True, gc=False):
     `replaces`: a retained message for whoever has this one as his last, and for nobody else.
     """
 
-    id: bytes
+    id: Annotated[bytes, Meta(min_length=16, max_length=16)]
     destination: Destination
-    scope: int = 0
-    flags: int = 0
-    count: int = 1
-    size: int = 0
+    scope: Annotated[int, Meta(ge=0, le=_MOST_SCOPE)] = 0
+    flags: _Number = 0
+    count: Annotated[int, Meta(ge=1, le=MAX_MESSAGES)] = 1
+    size: _Number = 0
     origin_store: bytes = b""
     origin: str = ""
-    expires_first: int = 0
-    expires_last: int = 0
-    reroutes: int = 0
+    expires_first: _Number = 0
+    expires_last: _Number = 0
+    reroutes: _Number = 0
     done: bytes = b""
-    start: int = 0
+    start: _Number = 0
     replaces: bytes = b""
 
     def __str__(self) -> str:
@@ -192,16 +195,8 @@ def decode_header(data: bytes) -> Header:
         header = _header_decoder.decode(memoryview(data)[1:])
     except UNREADABLE as error:
         raise FrameError(f"not a bundle header: {error}") from None
-    if len(header.id) != 16:
-        raise FrameError(f"a bundle id of {len(header.id)} bytes: expected 16")
-    if not 1 <= header.count <= MAX_MESSAGES:
-        raise FrameError(f"{header.count} messages in a bundle: expected 1 to {MAX_MESSAGES}")
     if header.done:
         _check_mask(header.done, header.count)
-    times = header.expires_first, header.expires_last
-    numbers = header.size, header.reroutes, header.flags, header.start, *times
-    if min(numbers) < 0 or max(numbers) > MOST_NUMBER or not 0 <= header.scope <= _MOST_SCOPE:
-        raise FrameError("a size, count, expiry, scope or flag in a bundle header that cannot be")
     if header.destination.kind not in ("queue", "topic") or len(header.destination.name) > MAX_NAME:
         raise FrameError(
             "a bundle's destination is a queue or a topic with a name of at most 4096 characters"
@@ -375,10 +370,13 @@ class Opening:
         return self._found
 
 
+_properties_of = attrgetter("properties")
+
+
 def opened(header: Header, body: bytes) -> list[Properties]:
     """The properties of a bundle's messages. Raises `FrameError` if `unpack` would."""
     if header.size <= LARGE * header.count:
-        return [each.properties for each in unpack(header, body)]
+        return list(map(_properties_of, unpack(header, body)))
     if header.count == 1:
         plain = _without_payload(header, body)
         if plain:

@@ -60,11 +60,9 @@ class Spools(dict[Spool, int]):
                 self[queue.spool] += cost
             return
         shift = _SHIFT[spool]
-        entries = (stored.uses >> shift & _MOST_COPIES) + sign
+        others = (stored.uses >> shift & _MOST_COPIES) - (sign < 0)
         stored.uses += sign << shift
-        self[spool] += sign * ROW
-        if entries == (sign > 0):
-            self[spool] += sign * (stored.size + BUNDLE)
+        self[spool] += sign * (ROW if others else stored.size + BUNDLE + ROW)
 
     def restore(self, queue: Queue, costs: Sequence[int], came: Mapping[str, int]) -> None:
         """Entries wait in a queue, on disk alone. `costs`: with the queue, and in each spool."""

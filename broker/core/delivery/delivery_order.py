@@ -10,7 +10,7 @@ database was put back counts its starts anew: what it makes is late until it has
 """
 
 from collections import OrderedDict
-from typing import Final, NamedTuple
+from typing import Final
 
 from sapwood.protocol.bundles import Header
 
@@ -18,38 +18,18 @@ _MOST: Final = 10_000
 MOST_BYTES: Final = 2 * 1024 * 1024  # of the names of queues and destinations
 _PREFIX: Final = 12
 
-
-class _Stream(NamedTuple):
-    """Who makes, for which destination, and where it is given. `maker`: one start of an older node is one."""
-
-    maker: bytes
-    queue: str
-    name: str
-
-    @property
-    def size(self) -> int:
-        return len(self.queue.encode()) + len(self.name.encode())
-
-
-class _Latest(NamedTuple):
-    """The latest bundle that was given of a stream: its start, the rest of that start's ids, its number."""
-
-    start: int
-    ids: bytes
-    number: int
-
-    def is_after(self, other: "_Latest") -> bool:
-        return self.start > other.start or (self.ids == other.ids and self.number > other.number)
+_Stream = tuple[bytes, str, str]
+"""The maker (one start of an older node is one), the queue where it is given, the destination's name."""
 
 
 class DeliveryOrder:
     """The latest bundle that was given, by queue, destination and origin; of the latest of these.
 
-    `size`: bytes of their names.
+    `_given`: its start and its id. `size`: bytes of their names.
     """
 
     def __init__(self) -> None:
-        self._given: OrderedDict[_Stream, _Latest] = OrderedDict()
+        self._given: OrderedDict[_Stream, tuple[int, bytes]] = OrderedDict()
         self.size = 0
 
     def __repr__(self) -> str:
@@ -57,14 +37,21 @@ class DeliveryOrder:
 
     def is_late(self, header: Header, queue: str) -> bool:
         """Is it older than what was given from there before? From now on it has been given, too."""
-        ids, number = header.id[:_PREFIX], int.from_bytes(header.id[_PREFIX:], "big")
-        maker = header.origin_store + header.origin.encode() if header.start else ids
-        stream, made = _Stream(maker, queue, header.destination.name), _Latest(header.start, ids, number)
+        start, bundle = header.start, header.id
+        maker = header.origin_store + header.origin.encode() if start else bundle[:_PREFIX]
+        stream = maker, queue, header.destination.name
         before = self._given.pop(stream, None)
+        late = False
         if before is None:
-            self.size += stream.size
-        late = before is not None and before.is_after(made)
-        self._given[stream] = before if before is not None and late else made
+            self.size += _size(stream)
+        else:
+            same_start = before[1][:_PREFIX] == bundle[:_PREFIX]
+            late = before[0] > start or (same_start and before[1] > bundle)
+        self._given[stream] = before if before is not None and late else (start, bundle)
         while len(self._given) > _MOST or self.size > MOST_BYTES:
-            self.size -= self._given.popitem(last=False)[0].size
+            self.size -= _size(self._given.popitem(last=False)[0])
         return late
+
+
+def _size(stream: _Stream) -> int:
+    return len(stream[1].encode()) + len(stream[2].encode())

@@ -15,6 +15,7 @@ taken apart. They begin above those of every earlier start.
 
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import attrgetter
 from typing import Any, Final, NamedTuple, Protocol, cast
 
 from broker.core.clock import Clock
@@ -106,9 +107,12 @@ class Record(NamedTuple):
         return (position for position in range(self.bits.bit_length()) if self.bits >> position & 1)
 
 
+_payload_of = attrgetter("payload")
+
+
 def notes_of(messages: Sequence[Message], body: bytes) -> tuple[Note, ...]:
     """The properties that are worth a note. `body`: their encoding, joined."""
-    if len(messages) > _FEW and _all_bare([message.payload for message in messages], body):
+    if len(messages) > _FEW and _all_bare([*map(_payload_of, messages)], body):
         return ()
     found = []
     for position, message in enumerate(messages):

@@ -9,6 +9,7 @@ refuse it.
 What a child gives back, or sends after a node that has left it, is another's: it was asked where it entered.
 """
 
+from operator import attrgetter
 from typing import Final
 
 from broker.core.context import Context
@@ -23,6 +24,7 @@ from sapwood.protocol.names import is_incarnation
 from treeconnector.relations import Relation
 
 _FRESH: Final = ("transient-", "System.")
+_reply_to_of = attrgetter("reply_to")
 
 
 class Replies(Policy):
@@ -41,18 +43,15 @@ class Replies(Policy):
 
         Also if nobody can read them: that is said by whoever finds it.
         """
-        child = neighbour.relation is Relation.CHILD
-        if not child or not self._admission.is_from_below(neighbour, header.origin):
+        if neighbour.relation is not Relation.CHILD:
             return ""
         try:
-            found = opening.properties()
+            found = set(map(_reply_to_of, opening.properties())) - {""}
         except FrameError:
             return ""
-        for where in {each.reply_to for each in found}:
-            why = self._why_not_there(neighbour, where) if where else ""
-            if why:
-                return why
-        return ""
+        if not found or not self._admission.is_from_below(neighbour, header.origin):
+            return ""
+        return next((why for where in found if (why := self._why_not_there(neighbour, where))), "")
 
     def why_not_answer(self, reply_to: str) -> str:
         """As the parent will ask of this node. A name that cannot be read it says something of itself."""

@@ -16,6 +16,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from operator import attrgetter
 from typing import Final
 
 from broker.core.context import Context
@@ -40,6 +41,7 @@ MOST_QUEUES: Final = 200_000
 """With so many queues, whether somebody made them or messages wait in them, no further one is begun."""
 _MOST_SAID: Final = 300
 _CROWDED: Final = 0.9
+_reply_to_of = attrgetter("properties.reply_to")
 _ON_DISK: Final = 2  # in the write-ahead log, and then in the table
 
 
@@ -67,6 +69,7 @@ class MessageAdmission:
             Spool.DOWN: settings.spool_down,
             Spool.REROUTED: settings.spool_rerouted,
         }
+        self._least = min(self.limits.values())
         self.disk_room: float = math.inf
         self.memory_room: float = math.inf
         self.refused: Counter[str] = Counter()
@@ -77,6 +80,8 @@ class MessageAdmission:
     # --- room
 
     def full(self) -> list[Spool]:
+        if sum(self._sizes.values()) < self._least:
+            return []
         return [spool for spool, limit in self.limits.items() if self._sizes[spool] >= limit]
 
     @property
@@ -153,7 +158,7 @@ class MessageAdmission:
 
     def check_answers(self, destination: Destination, messages: Sequence[Message], scope: int) -> None:
         """Raises `SwitchError` for a `reply_to` that the nodes above would refuse, if it goes there alone."""
-        wanted = {message.properties.reply_to for message in messages} - {""}
+        wanted = set(map(_reply_to_of, messages)) - {""}
         if not wanted or not self._context.parents or not self._goes_up_alone(destination, scope):
             return
         for reply_to in wanted:
@@ -264,12 +269,12 @@ class MessageAdmission:
 
     def is_from_below(self, neighbour: Neighbour, origin: str) -> bool:
         """Is a node a child, one of its mesh, or is it or was it below these?"""
-        if origin in neighbour.former:
+        if origin == neighbour.name or origin in neighbour.former or origin in neighbour.kin:
             return True
-        names = (neighbour.name, *neighbour.kin)
-        if origin in names:
-            return True
-        return any(self._table.route(domain(origin), name) is not None for name in names)
+        below = domain(origin)
+        return self._table.route(below, neighbour.name) is not None or any(
+            self._table.route(below, name) is not None for name in neighbour.kin
+        )
 
     def check_share(self, neighbour: Neighbour) -> None:
         """Before a bundle is taken. Raises `FrameError` if a child goes on though it was asked not to."""
@@ -290,14 +295,8 @@ class MessageAdmission:
 
     def is_tight(self, neighbour: Neighbour, destination: Destination) -> bool:
         """A bundle was taken: is it to be looked at whether its neighbour must keep what follows?"""
-        sizes, limits = self._sizes, self.limits
-        return (
-            bool(destination.node)
-            or sizes[Spool.UP] >= limits[Spool.UP]
-            or sizes[Spool.DOWN] >= limits[Spool.DOWN]
-            or sizes[Spool.REROUTED] >= limits[Spool.REROUTED]
-            or self._sizes.came.get(neighbour.name, 0) >= self._context.settings.child_waiting
-        )
+        came = self._sizes.came.get(neighbour.name, 0)
+        return bool(destination.node or came >= self._context.settings.child_waiting or self.full())
 
 
 @lru_cache(maxsize=4096)
