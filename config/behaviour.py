@@ -188,7 +188,7 @@ class Limits:
         COUNT, "most frames a second from one neighbour; an advisory counts as one", default=20_000
     )
     send_window_bundles: int = value(
-        Whole(1, 65535), "most bundles that are sent and not yet confirmed, per link", default=512
+        Whole(1, 65535), "most bundles that are sent and not yet confirmed, per link", default=2048
     )
     send_window_bytes: int = value(
         Size(KIB, GIB), "most bytes that are sent and not yet confirmed, per link", default=8 * MIB

@@ -31,6 +31,9 @@ from treeconnector.relations import Relation
 _FIRST_REST: Final = 0.05
 _LONGEST_REST: Final = 10.0
 _ROOM_AGAIN: Final = 1.0
+SHARED: Final = 512
+"""Bundles in an outbox to which a queue that several neighbours take from adds no further one."""
+_SPARED_AT_ONCE: Final = 64
 
 
 class Forwarder:
@@ -172,9 +175,14 @@ class Forwarder:
             self._fill(other)
 
     def _fill(self, neighbour: Neighbour) -> None:
-        while neighbour.wants and neighbour.has_room:
+        spared = 0
+        while neighbour.wants and neighbour.has_room and spared < _SPARED_AT_ONCE:
             queue = neighbour.next_wanted()
             if neighbour.name not in queue.targets or (queue.consumers and queue.destination):
+                continue
+            if len(queue.targets) > 1 and len(neighbour.outbox) >= SHARED:
+                neighbour.want(queue)  # another that takes it may be faster
+                spared += 1
                 continue
             if queue.destination and neighbour.holds(queue.destination):
                 continue

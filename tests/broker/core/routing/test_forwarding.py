@@ -4,10 +4,12 @@ import secrets
 
 import pytest
 
+from broker.core.routing.forwarding import SHARED
 from broker.core.settings import QueuePolicy
 from sapwood.protocol.destinations import Kind
 from simulation.forest import Forest
 from simulation.site import Site
+from treeconnector.link import LinkSettings
 
 HOME = (QueuePolicy(Kind.QUEUE, "till/#", home=True),)
 
@@ -187,3 +189,25 @@ def test_a_queue_is_forgotten_that_was_idle_at_two_looks(forest: Forest) -> None
     assert "queue:prices" in queues
     forest.settle(3.0)
     assert "queue:prices" not in queues
+
+
+def test_a_neighbour_is_given_no_more_than_its_part_of_what_another_takes_too() -> None:
+    forest = Forest(links=LinkSettings(window_bundles=4 * SHARED))
+    hq = forest.add("hq")
+    for child in ("york", "bath"):
+        forest.add(child, "hq")
+        forest.dial_all()
+        forest.consumer(child, "queue:shared", name=child)
+    forest.consumer("york", "queue:york", name="alone")
+    forest.settle(1.0)
+    producer = forest.producer("hq")
+    for number in range(2 * SHARED + 50):
+        producer.send("queue:shared", b"%d" % number)
+        hq.run()
+    outboxes = [len(hq.core.neighbours[child].outbox) for child in ("york", "bath")]
+    assert outboxes == [SHARED, SHARED]
+    producer.send("queue:york", b"of one alone")
+    hq.run()
+    assert len(hq.core.neighbours["york"].outbox) == SHARED + 1
+    forest.settle(2.0)
+    assert hq.waiting() == 0
