@@ -1,7 +1,8 @@
 """Whose clock differs from the others', as their advisories show: what was told cannot arrive before it was.
 
 Law: an offset is an estimate, by two clocks. It is told, and what was reckoned by such a clock is left out of
-the times until the root knew; no other figure depends on it.
+the times until the root knew. How long a line was down is told by the clocks of both its ends: there such a
+clock is set right by the estimate (`set_right`). No other figure depends on it.
 """
 
 from typing import Final
@@ -56,3 +57,13 @@ def with_offsets(clocks: Table, offsets: Table) -> Table:
         clocks=clocks,
         offsets=offsets,
     )
+
+
+def set_right(table: Table, offsets: Table, column: str) -> Table:
+    """The rows with the times of a column as most clocks have them. `offsets`: (node, off_s)."""
+    return query(_RIGHT.replace("COLUMN", column), given=table, offsets=offsets)
+
+
+_RIGHT: Final = """select given.* replace (
+        "COLUMN" - to_microseconds((coalesce(off_s, 0) * 1e6)::bigint) as "COLUMN")
+    from given left join offsets using (node)"""

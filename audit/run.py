@@ -160,7 +160,8 @@ def _tables(
     _spillage(output, passes, tree)
     costs = _laws(output, tree, request)
     comparison.growth(output.tables)  # its chart is drawn while Spark works, and kept
-    _waste(output, asked.changes.result(), rolled, tree)
+    output.write("links", waste.links(rolled))
+    output.write("strangers", waste.strangers(rolled, tree.nodes))
     hours, told = asked.hours.result(), asked.told.result()
     consumers = output.write("consumers", volume.consumers(hours, told))
     output.write("flapping_consumers", waste.flapping_consumers(hours))
@@ -173,7 +174,7 @@ def _tables(
     if figures is not None:
         held = arrow.concat_tables([held, figures])
     output.write("capacity", capacity.forecast(held, request.limits))
-    _by_cause(output, passes, asked, tree)
+    _by_clocks(output, rolled, asked, tree, passes.intake.clocks)
     if usage is not None and asked.held:
         output.write("unused_routes", waste.unused_routes(asked.held.result(), usage))
 
@@ -206,16 +207,12 @@ def _spillage(output: Output, passes: "Passes", tree: Tree) -> None:
     output.write("spillage_reasons", spillage.reasons(spilled))
 
 
-def _waste(output: Output, changes: Table, rolled: Table, tree: Tree) -> None:
-    output.write("links", waste.links(rolled))
-    output.write("cut_off", waste.cut_off(changes, rolled, tree.nodes))
-    output.write("strangers", waste.strangers(rolled, tree.nodes))
-
-
-def _by_cause(output: Output, passes: "Passes", asked: _Asked, tree: Tree) -> None:
-    """Tables of comings and goings one by one, which come last, and of clocks."""
-    off = output.write("clocks", offsets.with_offsets(passes.intake.clocks, _off(asked, tree)))
-    wrong = query("select node from clocks where off_s is not null", clocks=off)
+def _by_clocks(output: Output, rolled: Table, asked: _Asked, tree: Tree, clocks: Table) -> None:
+    """Clocks, and the tables that hang on them: they come last, since the pass that compares clocks does."""
+    off = output.write("clocks", offsets.with_offsets(clocks, _off(asked, tree)))
+    wrong = query("select node, off_s from clocks where off_s is not null", clocks=off)
+    changes = offsets.set_right(asked.changes.result(), wrong, "at")
+    output.write("cut_off", waste.cut_off(changes, offsets.set_right(rolled, wrong, "last"), tree.nodes))
     caused = output.write("consumer_events", asked.caused.result())
     output.write("knowing", volume.knowing(caused, tree.nodes, wrong, tree.roots[0], asked.one_in))
 

@@ -212,8 +212,15 @@ def test_a_node_that_was_up_must_have_a_log(
 def test_a_clock_unlike_the_others_is_told_and_spoils_no_time(
     spark: "SparkSession", tmp_path: Path, node: str, ahead: float
 ) -> None:
-    folder = day(clocks={node: ahead}).write(tmp_path / "logs")
-    found, tables = audited(spark, folder, tmp_path / "out")
+    logs = day(clocks={node: ahead})
+    for number, (child, parent) in enumerate([("york", "north"), ("south", "hq")]):
+        for op, seconds in (("up", -60), ("down", 5000), ("up", 5100 + 100 * number), ("down", 9000)):
+            logs.row(parent, "link", op, seconds, peer=child, direction="up")
+            logs.row(child, "link", op, seconds, peer=parent, direction="down")
+        logs.row(child, "node", "stop", 9001)
+    found, tables = audited(spark, logs.write(tmp_path / "logs"), tmp_path / "out")
+    cut_off = [(row.node, row.seconds, row.since) for row in of(tables, "cut_off")]
+    assert cut_off == [("south", pytest.approx(200, abs=4), None), ("york", pytest.approx(100, abs=4), None)]
     ((told, off),) = [(row.node, row.off_s) for row in of(tables, "clocks") if row.off_s is not None]
     assert (told, off) == (node, pytest.approx(ahead, abs=2.0))
     assert any(f"that of {node} is about" in finding["what"] for finding in found["findings"])
