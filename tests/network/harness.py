@@ -22,7 +22,7 @@ from pathlib import Path
 from pprint import pformat
 from typing import Any, Self
 
-from nursery import NurseryNode, nursery
+from nursery import NODES, NurseryChild, nursery
 
 from broker.advisory_log import LogRow, read_log
 from broker.cli.demo.line import CutLine
@@ -57,11 +57,12 @@ def merged(base: Settings, over: Settings) -> Settings:
 class LoadedNode(NodeProcess):
     """A node that begins with the program loaded, unless its environment has words for Python itself."""
 
-    def _spawn(self, log: int, environment: dict[str, str]) -> NurseryNode:
+    def _spawn(self, log: int, environment: dict[str, str]) -> NurseryChild:
         own = {name for name in environment if name not in WARNINGS_ARE_ERRORS}
         if sys.platform != "linux" or any(name.startswith("PYTHON") for name in own):
             return super()._spawn(log, environment)
-        return nursery(**WARNINGS_ARE_ERRORS).start(self.file, log, environment)
+        words, folder = ["node", "run", str(self.file)], self.file.parent
+        return nursery(*NODES, **WARNINGS_ARE_ERRORS).start(words, folder, (log, log), environment)
 
 
 class Network:

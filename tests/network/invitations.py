@@ -8,19 +8,18 @@ adopt(network, "york", network.folder / "york")
 """
 
 import asyncio
-import os
-import sys
 from pathlib import Path
 from typing import Any
 
-from harness import PATIENCE, WARNINGS_ARE_ERRORS, LoadedNode, Network
+from commands import ran
+from harness import PATIENCE, LoadedNode, Network
 
 from broker.cli.errors import CommandError
 from broker.cli.http import ask
 from broker.cli.tls import Tls
 from sapwood.client import Client, connect
 
-GENEROUS = 90.0
+GENEROUS = 180.0
 QUICK = "  link: {backoff_initial: 50ms, backoff_max: 500ms}\n"
 
 
@@ -92,25 +91,10 @@ class Host:
         return connect(self.url, ca=str(self.ca), **options)
 
 
-async def sapwood(*words: str, seconds: float = GENEROUS) -> tuple[int, str]:
+async def sapwood(*words: str) -> tuple[int, str]:
     """Run the command line in a process of its own: (exit code, what it said)."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-P",
-        "-m",
-        "broker.cli",
-        *words,
-        env=os.environ | WARNINGS_ARE_ERRORS,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-    )
-    try:
-        said, _ = await asyncio.wait_for(process.communicate(), seconds)
-    except BaseException:
-        process.kill()
-        await process.wait()
-        raise
-    return process.returncode or 0, said.decode()
+    code, said, _ = await ran(*words, together=True)
+    return code, said.decode()
 
 
 def adopt(network: Network, name: str, folder: Path) -> LoadedNode:

@@ -1,13 +1,14 @@
-"""Node processes that begin with the program loaded: forks of a process that did nothing but load it.
+"""Processes that begin with the program loaded: forks of a process that did nothing but load it.
 
-To load the program costs a Python most of a second of CPU, and the tests start nodes many hundred times. A
-nursery loads it once. A node of a nursery is a process like any other, with an id, files, memory and an end
-of its own, and runs all that `sapwood node run` runs.
+To load the program costs a Python most of a second of CPU, and the tests start nodes and commands many
+hundred times. A nursery loads it once. A child of a nursery is a process like any other, with an id, files,
+memory and an end of its own, and runs all that `sapwood` runs.
 
 Law: the nursery has one thread and no event loop, so that a fork of it is whole. It ends with the process
-that started it, and its nodes end with it.
+that started it, and its children end with it.
 """
 
+import asyncio
 import atexit
 import contextlib
 import functools
@@ -20,13 +21,16 @@ import selectors
 import socket
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+NODES = ("broker.process", "broker.http.app", "uvloop")
+COMMANDS = ("broker.cli.app", "broker.cli.views", "aiohttp.web", "sapwood.client")
 _LONGEST = 1 << 20
 
 
-class NurseryNode:
+class NurseryChild:
     """A process that a nursery started, with those methods of `subprocess.Popen` that nodes need."""
 
     def __init__(self, pid: int, end: int) -> None:
@@ -49,6 +53,16 @@ class NurseryNode:
             os.close(self._end)
         return self.returncode
 
+    async def ended(self) -> int:
+        """As `wait`, beside other work."""
+        loop, gone = asyncio.get_running_loop(), asyncio.Event()
+        loop.add_reader(self._end, gone.set)
+        try:
+            await gone.wait()
+        finally:
+            loop.remove_reader(self._end)
+        return self.wait()
+
     def send_signal(self, number: int) -> None:
         """Send a signal, if it still runs."""
         if self.poll() is None:
@@ -57,46 +71,50 @@ class NurseryNode:
 
 
 class Nursery:
-    """The process that nodes are forks of, as this process sees it."""
+    """The process that others are forks of, as this process sees it. `modules`: they are loaded."""
 
-    def __init__(self, environment: dict[str, str]) -> None:
+    def __init__(self, modules: Sequence[str], environment: dict[str, str]) -> None:
         self._orders, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", __file__, str(os.getpid()), str(theirs.fileno())],
+                [sys.executable, "-P", __file__, str(os.getpid()), str(theirs.fileno()), *modules],
                 env=os.environ | environment,
                 stdin=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
                 process_group=0,
             )
 
-    def start(self, file: Path, log: int, environment: dict[str, str]) -> NurseryNode:
-        """Run the node of a site's file, in that file's folder. `log`: number of the file it writes to."""
-        order = json.dumps({"file": str(file), "environment": os.environ | environment})
+    def start(
+        self, words: Sequence[str], folder: Path, files: Sequence[int], environment: dict[str, str]
+    ) -> NurseryChild:
+        """Run a command line in a folder. `files`: the numbers of its output, its errors and, if it has one,
+        its input.
+        """
+        order = json.dumps([*words, str(folder), os.environ | environment])
         end, told = os.pipe()
         try:
-            socket.send_fds(self._orders, [order.encode()], [log, told])
+            socket.send_fds(self._orders, [order.encode()], [told, *files])
         finally:
             os.close(told)
         pid = self._orders.recv(_LONGEST)
         assert pid, "the nursery has ended"
-        return NurseryNode(int(pid), end)
+        return NurseryChild(int(pid), end)
 
     def end(self) -> None:
-        """End, and with it its nodes."""
+        """End, and with it its children."""
         self._orders.close()
         self._process.wait()
 
 
 @functools.cache
-def nursery(**environment: str) -> Nursery:
-    """The nursery of this process whose Python was started with these variables."""
-    made = Nursery(environment)
+def nursery(*modules: str, **environment: str) -> Nursery:
+    """The nursery of this process with these modules, whose Python was started with these variables."""
+    made = Nursery(modules, environment)
     atexit.register(made.end)
     return made
 
 
-def _serve(door: socket.socket) -> dict[str, Any]:
+def _serve(door: socket.socket) -> list[Any]:
     """Fork for each order, and tell how each fork ends. Returns in the forks, each with its order."""
     with door, selectors.DefaultSelector() as watched:
         watched.register(door, selectors.EVENT_READ)
@@ -108,19 +126,20 @@ def _serve(door: socket.socket) -> dict[str, Any]:
                     return order
 
 
-def _fork(watched: selectors.BaseSelector, door: socket.socket) -> dict[str, Any] | None:
+def _fork(watched: selectors.BaseSelector, door: socket.socket) -> list[Any] | None:
     """The order, in the fork that is to do it; None in the nursery."""
-    data, numbers, _, _ = socket.recv_fds(door, _LONGEST, 2)
+    data, numbers, _, _ = socket.recv_fds(door, _LONGEST, 4)
     if not data:
         raise SystemExit
-    log, told = numbers
+    told, *files = numbers
     pid = os.fork()
     if not pid:
-        os.dup2(log, 1)
-        os.dup2(log, 2)
-        order: dict[str, Any] = json.loads(data)
+        for own, file in zip((1, 2, 0), files, strict=False):
+            os.dup2(file, own)
+        order: list[Any] = json.loads(data)
         return order
-    os.close(log)
+    for file in files:
+        os.close(file)
     watched.register(os.pidfd_open(pid), selectors.EVENT_READ, (pid, told))
     door.send(str(pid).encode())
     return None
@@ -136,19 +155,18 @@ def _tell_end(watched: selectors.BaseSelector, key: selectors.SelectorKey) -> No
     os.close(told)
 
 
-def _become(order: dict[str, Any]) -> None:
-    """Be like a new process: nothing is open but its input and its log, and it heads a group."""
+def _become(words: list[str], folder: str, environment: dict[str, str]) -> None:
+    """Be like a new process: nothing is open but its input and output, and it heads a group."""
     os.closerange(3, os.sysconf("SC_OPEN_MAX"))
     os.setpgid(0, 0)
     os.environ.clear()
-    os.environ.update(order["environment"])
-    file = Path(order["file"])
-    os.chdir(file.parent)
-    sys.argv[1:] = ["node", "run", str(file)]
+    os.environ.update(environment)
+    os.chdir(folder)
+    sys.argv[1:] = words
 
 
 if __name__ == "__main__":
-    for name in ("broker.process", "broker.http.app", "uvloop"):
+    for name in sys.argv[3:]:
         importlib.import_module(name)
     from broker.cli.demo.tied import tie
     from broker.cli.program import main
@@ -156,7 +174,7 @@ if __name__ == "__main__":
     tie(int(sys.argv[1]))
     here = os.getpid()
     gc.freeze()
-    ordered = _serve(socket.socket(fileno=int(sys.argv[2])))
+    *ordered, place, variables = _serve(socket.socket(fileno=int(sys.argv[2])))
     tie(here)
-    _become(ordered)
+    _become(ordered, place, variables)
     main()

@@ -2,25 +2,14 @@
 
 import asyncio
 import json
-import sys
 from typing import Any
 
+from commands import ran
 from harness import Network, child_state
 
 
-async def sapwood(*arguments: str, given: bytes = b"") -> tuple[int, bytes, bytes]:
-    """Run a command; return exit code, output and errors."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-P", "-m", "broker.cli", *arguments,
-        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-    )  # fmt: skip
-    output, errors = await process.communicate(given)
-    assert process.returncode is not None
-    return process.returncode, output, errors
-
-
 async def answer(*arguments: str) -> Any:
-    code, output, errors = await sapwood(*arguments, "--json")
+    code, output, errors = await ran(*arguments, "--json")
     assert code == 0, errors.decode()
     return json.loads(output)
 
@@ -35,7 +24,7 @@ async def pair(network: Network) -> tuple[str, str]:
 
 async def look_at(network: Network, hq: str) -> None:
     """With a store that runs."""
-    code, output, _ = await sapwood("status", hq)
+    code, output, _ = await ran("status", hq)
     assert code == 0
     assert b"york" in output
     checked = await answer("node", "check", str(network.nodes["york"].file))
@@ -49,48 +38,44 @@ async def test_what_is_sent_at_hq_is_received_in_the_store_and_does_not_come_aga
     hq, york = await pair(network)
     assert (await answer("status", york))["chain"] == ["york", "hq"]
     await look_at(network, hq)
-    waiting = asyncio.create_task(sapwood("receive", "queue:prices", "--url", york, "--wait", "30"))
-    code, output, errors = await sapwood("send", "queue:prices", "four pence", "--url", hq)
+    waiting = asyncio.create_task(ran("receive", "queue:prices", "--url", york, "--wait", "30"))
+    code, output, errors = await ran("send", "queue:prices", "four pence", "--url", hq)
     assert (code, output) == (0, b"1 message sent to queue:prices\n"), errors
     assert (await waiting)[:2] == (0, b"four pence\n")
-    await sapwood("send", "queue:offers", "-", "--lines", "--url", hq, given=b"one\ntwo\nthree\n")
-    assert (await sapwood("receive", "queue:offers", "--url", york))[1] == b"one\n"
+    await ran("send", "queue:offers", "-", "--lines", "--url", hq, given=b"one\ntwo\nthree\n")
+    assert (await ran("receive", "queue:offers", "--url", york))[1] == b"one\n"
     await network.restart("york")
-    assert (await sapwood("receive", "queue:offers", "--count", "2", "--url", york))[1] == b"two\nthree\n"
+    assert (await ran("receive", "queue:offers", "--count", "2", "--url", york))[1] == b"two\nthree\n"
 
 
 async def test_lines_files_and_bytes_arrive_as_they_are_and_too_few_are_a_failure(network: Network) -> None:
     hq, york = await pair(network)
-    code, _, errors = await sapwood("send", "queue:prices", "-", "--lines", "--url", hq, given=b"one\ntwo\n")
+    code, _, errors = await ran("send", "queue:prices", "-", "--lines", "--url", hq, given=b"one\ntwo\n")
     assert code == 0, errors
     binary = network.folder / "binary"
     binary.write_bytes(b"\xff\x00")
     assert (await answer("send", "queue:prices", "--file", str(binary), "--url", hq))["sent"] == 1
-    code, output, errors = await sapwood("receive", "queue:prices", "--count", "3", "--json", "--url", york)
+    code, output, errors = await ran("receive", "queue:prices", "--count", "3", "--json", "--url", york)
     assert code == 0, errors
     got = [json.loads(line) for line in output.splitlines()]
     assert [message["payload"] for message in got] == ["one", "two", "/wA="]
     assert got[2]["encoding"] == "base64"
     assert {message["origin"] for message in got} == {"hq"}
-    await sapwood("send", "queue:offers", "one", "--url", hq)
-    code, output, errors = await sapwood(
-        "receive", "queue:offers", "--count", "2", "--wait", "1", "--url", hq
-    )
+    await ran("send", "queue:offers", "one", "--url", hq)
+    code, output, errors = await ran("receive", "queue:offers", "--count", "2", "--wait", "1", "--url", hq)
     assert (code, output) == (1, b"one\n")
     assert b"1 of 2 messages came within 1 s" in errors
 
 
 async def test_a_topic_that_is_published_says_how_far_it_goes(network: Network) -> None:
     hq, york = await pair(network)
-    code, output, errors = await sapwood("send", "topic:prices", "four pence", "--url", york)
+    code, output, errors = await ran("send", "topic:prices", "four pence", "--url", york)
     assert code == 0, errors
     assert output.splitlines() == [
         b"1 message sent to topic:prices",
         b"0 readers here, 0 neighbours onward, scope vertical",
     ]
-    reading = asyncio.create_task(
-        sapwood("receive", "topic:prices", "--url", hq, "--count", "2", "--wait", "30")
-    )
+    reading = asyncio.create_task(ran("receive", "topic:prices", "--url", hq, "--count", "2", "--wait", "30"))
     await network.until("york", lambda status: status["parent"]["routes"], "hq asks for prices")
     told = await answer("send", "topic:prices", "five pence\nsix pence", "--lines", "--url", york)
     assert told["sent"] == 2
@@ -105,7 +90,7 @@ async def test_a_child_leaves_for_good_and_another_is_forgotten(network: Network
     assert (await answer("node", "leave", "--url", york))["left"] == "hq"
     assert await network.nodes["york"].exited() == 0
     await network.until("hq", lambda status: child_state(status, "york") == "", "without york")
-    code, _, errors = await sapwood("node", "forget", "bath", "--url", hq)
+    code, _, errors = await ran("node", "forget", "bath", "--url", hq)
     assert code == 1
     assert b"is connected" in errors
     network.kill("bath")

@@ -1,14 +1,13 @@
 """`sapwood node check` says what a Mosquitto lacks, with the lines to add."""
 
-import asyncio
 import json
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from commands import ran
 from harness import Network
 from mosquitto_server import DISCOVERY, MosquittoServer
 
@@ -20,11 +19,7 @@ DOCUMENT = Path(__file__).parents[2] / "docs" / "mosquitto.md"
 
 
 async def check(network: Network, name: str) -> list[dict[str, Any]]:
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "broker.cli", "node", "check", str(network.nodes[name].file), "--json"),
-        stdout=asyncio.subprocess.PIPE,
-    )
-    output, _ = await process.communicate()
+    _, output, _ = await ran("node", "check", network.nodes[name].file, "--json")
     findings: list[dict[str, Any]] = json.loads(output)["findings"]
     return [found for found in findings if found["subject"] == "site broker"]
 

@@ -3,9 +3,9 @@
 import asyncio
 import json
 import signal
-import sys
 from typing import Any
 
+from commands import ran
 from harness import Network, receiving, until_count
 from hostile import WITNESS, undisturbed, until_logged
 from quick import QUICK_LINK, numbers
@@ -17,18 +17,13 @@ PERMITS: dict[str, Any] = {"consume": ["prices/#"], "send": SEND}
 
 async def sapwood(*arguments: str) -> tuple[int, str]:
     """Run a command; return exit code, and output with errors."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-P", "-m", "broker.cli", *arguments,
-        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
-    )  # fmt: skip
-    output, _ = await process.communicate()
-    assert process.returncode is not None
-    return process.returncode, output.decode()
+    code, output, _ = await ran(*arguments, together=True)
+    return code, output.decode()
 
 
 async def answer(*arguments: str) -> Any:
-    code, output = await sapwood(*arguments, "--json")
-    assert code == 0, output
+    code, output, errors = await ran(*arguments, "--json")
+    assert code == 0, errors
     return json.loads(output)
 
 
@@ -49,7 +44,7 @@ async def chain(network: Network) -> None:
 
 async def nobody_had(network: Network, count: int) -> None:
     """Wait until so many messages of topics found no subscriber, at headquarters or at uk."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(180):
         unmatched = 0
         while unmatched < count:
             both = [await network.status(name) for name in ("hq", "uk")]

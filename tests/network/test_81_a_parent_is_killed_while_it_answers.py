@@ -81,7 +81,7 @@ async def test_the_same_key_is_answered_after_a_kill(network: Network) -> None:
         token = await hq.invite("york", uris=[f"wss://127.0.0.1:{line.port}/link"])
         folder = network.folder / "york"
         words = ("join", token, "--dir", str(folder), "--patience", str(2 * GENEROUS))
-        joining = asyncio.ensure_future(sapwood(*words, seconds=3 * GENEROUS))
+        joining = asyncio.ensure_future(sapwood(*words))
         async with asyncio.timeout(GENEROUS):
             await swallowed.wait()
         assert not (folder / "york.yaml").exists()

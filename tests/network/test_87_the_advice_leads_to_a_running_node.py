@@ -3,18 +3,17 @@
 A log that somebody removed after a kill is noticed, and both ends of a link count the gap.
 """
 
-import asyncio
 import os
 import re
 import shutil
 import sqlite3
 import struct
-import sys
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
 import pytest
+from commands import ran
 from harness import Network
 
 PAGE = 4096
@@ -23,14 +22,8 @@ Damage = Callable[[Path], None]
 
 async def sapwood(*words: object) -> tuple[int, str]:
     """Run a command as an operator does; its exit code and all that it printed."""
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "broker.cli", *map(str, words)),
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-    )
-    said, _ = await process.communicate()
-    assert process.returncode is not None
-    return process.returncode, " ".join(said.decode().split())
+    code, said, _ = await ran(*words, together=True)
+    return code, " ".join(said.decode().split())
 
 
 def without_log(data: Path) -> None:

@@ -2,11 +2,11 @@
 
 import asyncio
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
 import aiohttp
+from commands import ran
 from harness import Network
 
 
@@ -25,11 +25,8 @@ async def scraped(url: str) -> dict[str, float]:
 
 
 async def sapwood(*arguments: str) -> str:
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-P", "-m", "broker.cli", *arguments, stdout=asyncio.subprocess.PIPE
-    )
-    output, _ = await process.communicate()
-    assert process.returncode == 0, output
+    code, output, errors = await ran(*arguments)
+    assert code == 0, (output, errors)
     return output.decode()
 
 

@@ -1,12 +1,11 @@
 """Every listing comes in pages: of this node, of one below it, and joined by the command line."""
 
-import asyncio
 import json
-import sys
 from typing import Any
 from urllib.parse import quote
 
 import aiohttp
+from commands import ran
 from harness import Network
 from hostile import WITNESS
 from thieves import thief
@@ -52,11 +51,8 @@ async def pages(http: aiohttp.ClientSession, url: str, what: str, limit: int) ->
 
 
 async def sapwood(*arguments: str) -> str:
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-P", "-m", "broker.cli", *arguments, stdout=asyncio.subprocess.PIPE
-    )
-    output, _ = await process.communicate()
-    assert process.returncode == 0, output
+    code, output, errors = await ran(*arguments)
+    assert code == 0, (output, errors)
     return output.decode()
 
 

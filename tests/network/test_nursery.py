@@ -6,13 +6,17 @@ from pathlib import Path
 
 import psutil
 from harness import Network
-from nursery import Nursery, nursery
+from nursery import NODES, Nursery, NurseryChild, nursery
 
 
 def site(folder: Path, text: str) -> Path:
     file = folder / "hq.yaml"
     file.write_text(text, encoding="utf-8")
     return file
+
+
+def started(nursery: Nursery, file: Path, log: int) -> NurseryChild:
+    return nursery.start(["node", "run", str(file)], file.parent, (log, log), {})
 
 
 async def test_nodes_of_one_nursery_are_processes_of_their_own(network: Network) -> None:
@@ -33,14 +37,15 @@ async def test_nodes_of_one_nursery_are_processes_of_their_own(network: Network)
 def test_a_node_that_cannot_start_tells_its_exit_code_and_why(tmp_path: Path) -> None:
     file = site(tmp_path, "broker: {name: local}\n")
     with (tmp_path / "log").open("wb") as log:
-        assert nursery().start(file, log.fileno(), {}).wait() == 2
+        assert started(nursery(*NODES), file, log.fileno()).wait() == 2
     assert "'local'" in (tmp_path / "log").read_text(encoding="utf-8")
 
 
 def test_nodes_end_with_their_nursery(tmp_path: Path) -> None:
-    nursery = Nursery({})
+    nursery = Nursery(NODES, {})
     with (tmp_path / "log").open("wb") as log:
-        node = nursery.start(site(tmp_path, "broker: {name: hq, listener: {port: 0}}\n"), log.fileno(), {})
+        file = site(tmp_path, "broker: {name: hq, listener: {port: 0}}\n")
+        node = started(nursery, file, log.fileno())
     assert node.poll() is None
     nursery.end()
     assert node.wait() == -signal.SIGKILL
