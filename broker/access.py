@@ -106,32 +106,40 @@ class Access:
         except (ConfigurationError, PasswordError, TlsError) as error:
             _log.warning("! the file was not read again, nothing has changed: %s", error)
             raise SwitchError(str(error)) from None
+        self._become(site, secrets)
+        self.entrance.configure(policy)
+        self.operators.become(operators)
+        if self.alarms is not None:
+            self.alarms.configure(rules_of(site.alarms), receiver, site.alarms.webhook.least)
+        away = self._turn_away()
+        self._host.wake()
+        self._warn_of_locks()
+        _log.info("= the file was read again%s", f"; turned away: {', '.join(away)}" if away else "")
+        return away
+
+    def _become(self, site: Site, secrets: LinkSecrets) -> None:
+        """Let the children and channels of the file count from here on."""
         self._site, self._secrets, self.grants = site, secrets, Grants(site)
         self._asks_for_names = secrets.closed
         self._ask_registry()
         self._host.core.admission.configure(secrets.secret_of, secrets.secret_of_core)
         self.grants.tell(self._host.core)
-        self.entrance.configure(policy)
-        self.operators.become(operators)
         self.forwards.configure(site.forwards, site.folders)
         self.forwards.applications.configure(site.channels)
-        if self.alarms is not None:
-            self.alarms.configure(rules_of(site.alarms), receiver, site.alarms.webhook.least)
-        away = self._turn_away()
-        self._host.wake()
+
+    def _warn_of_locks(self) -> None:
+        """Say who has no way in by the file as it is now."""
         self.grants.warn(_log)
         if self.operators.is_nobody:
             _log.warning(
                 "! the file names neither a token nor an operator nor an issuer any more: nobody may look at"
                 " this node or administrate it until it names one again, or the node is started anew"
             )
-        if secrets.names_nobody:
+        if self._secrets.names_nobody:
             _log.warning(
                 "! the file names no child any more: no further one links until it names one again. A node"
                 " that is started with such a file asks for no names"
             )
-        _log.info("= the file was read again%s", f"; turned away: {', '.join(away)}" if away else "")
-        return away
 
     def _site_of(self, read: Site) -> Site:
         """The site as it was, with what counts at once of the file as it is. Raises `ConfigurationError`."""

@@ -134,7 +134,6 @@ class Node:
         grants: Grants,
     ) -> CoreDriver:
         """The core as it was left, on its loop."""
-        site = self.site
         ticks = next((int(row.value) for row in loaded.rows(MetaRow) if row.name == "ticks"), 0)
         offset = ticks / 1000 - time.monotonic()
         hide_with(token_bytes(16))
@@ -142,6 +141,25 @@ class Node:
         def now() -> float:
             return time.monotonic() + offset
 
+        core = self._core(store, chronicle, secrets, now)
+        grants.tell(core)
+        core.start(loaded)
+        journal = chronicle.journal = OperatorLog(core)
+        if store.recovered_from:
+            core.admission.void_positions()
+            core.custody.transaction.delete(MetaRow, RECOVERED)  # once, with the same commit
+            _log.warning(
+                "! this store was saved from a damaged one: gap_bundles of its links tells what is missing"
+            )
+        driver = CoreDriver(core, store, now, room, journal)
+        chronicle.begin(core)
+        return driver
+
+    def _core(
+        self, store: Store, chronicle: Chronicle, secrets: LinkSecrets, now: Callable[[], float]
+    ) -> NodeCore:
+        """The node that the store describes, without what the store has of its messages."""
+        site = self.site
         identity = Identity(
             tree=site.tree,
             name=site.name,
@@ -150,7 +168,7 @@ class Node:
             start=store.start,
             incarnation=new_uuid(token_bytes),
         )
-        core = NodeCore(
+        return NodeCore(
             identity,
             core_settings(site),
             link_settings(site),
@@ -165,18 +183,6 @@ class Node:
             zone=site.zone or "",
             mesh=mesh_settings(site),
         )
-        grants.tell(core)
-        core.start(loaded)
-        journal = chronicle.journal = OperatorLog(core)
-        if store.recovered_from:
-            core.admission.void_positions()
-            core.custody.transaction.delete(MetaRow, RECOVERED)  # once, with the same commit
-            _log.warning(
-                "! this store was saved from a damaged one: gap_bundles of its links tells what is missing"
-            )
-        driver = CoreDriver(core, store, now, room, journal)
-        chronicle.begin(core)
-        return driver
 
     def _surround(self, access: Access, chronicle: Chronicle, room: Room) -> None:
         """All that stands around the core."""
