@@ -31,7 +31,7 @@ async def test_a_mistake_of_ours_stops_the_node_and_loses_nothing(
 ) -> None:
     node = Node(_site(tmp_path))
     await node.start()
-    client = await connect(f"http://127.0.0.1:{node.port}", timeout=0.5).open()
+    client = await connect(f"http://127.0.0.1:{node.port}").open()
     await client.send("queue:sales", b"confirmed")
 
     def mistake(turn: CommitBatch) -> None:
@@ -39,18 +39,19 @@ async def test_a_mistake_of_ours_stops_the_node_and_loses_nothing(
 
     monkeypatch.setattr(node.core, "committed", mistake)
     await client.publish("queue:sales", b"not confirmed")
-    await asyncio.wait_for(node.driver.stopped.wait(), 5)
+    await asyncio.wait_for(node.driver.stopped.wait(), 60)
     assert "mistake in Sapwood (KeyError('a mistake'))" in str(node.driver.failure)
     assert not node.ready
     await node.stop()
     with pytest.raises(Unconfirmed):
-        await client.close()
+        await client.flush(timeout=0.05)
+    await client.close(wait=False)
     again = Node(_site(tmp_path))
     await again.start()
     async with connect(f"http://127.0.0.1:{again.port}") as reader:
         await reader.create("sales")
         subscription = reader.subscribe("queue:sales")
-        assert (await asyncio.wait_for(anext(subscription), 5)).payload == b"confirmed"
+        assert (await asyncio.wait_for(anext(subscription), 60)).payload == b"confirmed"
     await again.stop()
 
 

@@ -34,7 +34,7 @@ ZONE = "example.test"
 KEY_NAME = "sapwood"
 KEY = "c2Fwd29vZC1pbi10ZXN0cy1vbmx5LTAxMjM0NTY3ODk="
 OTHER_KEY = "YW5vdGhlci1rZXktdGhhdC1ub2JvZHkga25vd3MtMDE="
-_PATIENCE = 60.0
+_PATIENCE = 180.0
 _CONFIGURATION = """
 options {{
     directory "{folder}"; pid-file "{folder}/pid"; session-keyfile "{folder}/session.key";

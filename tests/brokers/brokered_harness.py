@@ -14,7 +14,7 @@ from bridges.carriers.brokered.line import Broker, BrokerAccess
 from bridges.carriers.brokered.listener import Listener, answer
 from bridges.carriers.mqtt import MqttBroker
 
-PATIENCE = 60.0
+PATIENCE = 180.0
 TREE = "acme"
 Server = MosquittoServer | RabbitServer
 Ends = tuple[BrokeredCarrier, BrokeredCarrier]

@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from typing import Any, Self
 
-_PATIENCE = 60.0
+_PATIENCE = 180.0
 _READY = 60.0
 
 

@@ -20,7 +20,7 @@ MISSING = (
     "these tests need a real Mosquitto: as root, apt-get update && apt-get install -y --no-install-recommends"
     " mosquitto mosquitto-clients"
 )
-_PATIENCE = 60.0
+_PATIENCE = 180.0
 
 
 class MosquittoServer:

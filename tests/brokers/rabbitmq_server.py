@@ -36,7 +36,7 @@ MISSING = (
     "these tests need a real RabbitMQ: as root, apt-get update && apt-get install -y --no-install-recommends"
     f" rabbitmq-server ({PROGRAM} is not there)"
 )
-_PATIENCE = 90.0
+_PATIENCE = 300.0
 _WRITTEN = 3.0
 _ERLANG = "+sbwt none +sbwtdcpu none +sbwtdio none -kernel inet_dist_use_interface {127,0,0,1}"
 

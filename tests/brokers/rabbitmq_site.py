@@ -27,6 +27,7 @@ class Applications:
         self._server = server
         self.vhost = vhost
         self.connections: list[pika.BlockingConnection] = []
+        self._own: Any = None
 
     def channel(self) -> Any:
         """A channel on a connection of its own."""
@@ -45,10 +46,22 @@ class Applications:
     def publish(
         self, key: str, body: bytes, exchange: str = "", properties: pika.BasicProperties | None = None
     ) -> None:
-        channel = self.channel()
-        channel.confirm_delivery()
-        channel.basic_publish(exchange, key, body, properties or pika.BasicProperties(delivery_mode=2))
-        self.connections.pop().close()
+        self._at_hand().basic_publish(
+            exchange, key, body, properties or pika.BasicProperties(delivery_mode=2)
+        )
+
+    def _at_hand(self) -> Any:
+        """The channel of who publishes and looks; anew if it was lost. A bridge on the same loop stands still
+        meanwhile, and to connect takes longer than all the rest.
+        """
+        try:
+            self._own.connection.process_data_events(0)
+        except (AttributeError, pika.exceptions.AMQPError):
+            self._own = None
+        if self._own is None or not self._own.is_open:
+            self._own = self.channel()
+            self._own.confirm_delivery()
+        return self._own
 
     def publish_many(self, queue: str, count: int) -> None:
         """Their numbers, each confirmed, over one connection. Wrinkle: 500 of the above take longer on a busy
@@ -61,10 +74,9 @@ class Applications:
 
     def drain(self, queue: str) -> list[tuple[bytes, pika.BasicProperties]]:
         """Take all there is."""
-        channel, found = self.channel(), []
+        channel, found = self._at_hand(), []
         while (got := channel.basic_get(queue, auto_ack=True))[0]:
             found.append((got[2], got[1]))
-        self.connections.pop().close()
         return found
 
     def close(self) -> None:

@@ -31,7 +31,7 @@ class Running:
             async with connect(self.url, session=session) as client:
                 return await work(client)
 
-        return asyncio.run_coroutine_threadsafe(working(), self._loop).result(20)
+        return asyncio.run_coroutine_threadsafe(working(), self._loop).result(120)
 
     def call(self, work: Callable[[], None]) -> None:
         """Do something in the node's own thread."""
@@ -39,7 +39,7 @@ class Running:
         async def calling() -> None:
             work()
 
-        asyncio.run_coroutine_threadsafe(calling(), self._loop).result(20)
+        asyncio.run_coroutine_threadsafe(calling(), self._loop).result(120)
 
     def until(self, holds: Callable[[Node], object]) -> None:
         """Wait until something is so."""
@@ -48,7 +48,7 @@ class Running:
             while not holds(self.node):
                 await asyncio.sleep(0.01)
 
-        asyncio.run_coroutine_threadsafe(waiting(), self._loop).result(20)
+        asyncio.run_coroutine_threadsafe(waiting(), self._loop).result(120)
 
 
 @contextmanager
@@ -67,7 +67,7 @@ def in_a_thread(site: Site) -> Iterator[Running]:
 
     thread = threading.Thread(target=lambda: asyncio.run(life()))
     thread.start()
-    assert began.wait(20)
+    assert began.wait(120)
     try:
         yield Running(node, loops[0])
     finally:

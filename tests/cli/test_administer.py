@@ -272,7 +272,7 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def outside(*arguments: str) -> None:
     """Run a command in a process of its own."""
-    subprocess.run([sys.executable, "-P", "-m", "broker.cli", *arguments], check=True, timeout=60)
+    subprocess.run([sys.executable, "-P", "-m", "broker.cli", *arguments], check=True, timeout=180)
 
 
 def test_commands_may_show_their_certificate_to_a_node_that_asks_children_for_one(

@@ -88,7 +88,7 @@ GROUPS = ([], ["node"], ["config"], ["queue"], ["dead"], ["idl"], ["subscription
 
 def sapwood(*arguments: str, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
     command = [sys.executable, "-P", "-m", "broker.cli", *arguments]
-    return subprocess.run(command, input=given, capture_output=True, timeout=60)
+    return subprocess.run(command, input=given, capture_output=True, timeout=180)
 
 
 EACH_HELP = """

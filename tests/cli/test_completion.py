@@ -64,7 +64,7 @@ def test_other_shells_are_told_what_to_ask_and_answered(shell: str) -> None:
 
 
 def test_an_unknown_shell_is_wrong_use() -> None:
-    done = subprocess.run([*SAPWOOD, "completion", "csh"], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([*SAPWOOD, "completion", "csh"], capture_output=True, text=True, timeout=180)
     assert (done.returncode, done.stderr) == (
         2,
         "sapwood: no completion for 'csh': expected bash, zsh, fish\n",

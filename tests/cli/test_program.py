@@ -37,7 +37,7 @@ finally:
 
 def run(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-P", "-c", program, *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+    return subprocess.run(command, capture_output=True, text=True, timeout=180)
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from config.rules import check
 from sapwood.client import connect
 from sapwood.rpc import Rpc
 
-PATIENCE = 60.0
+PATIENCE = 180.0
 
 
 def level(article: int) -> int:

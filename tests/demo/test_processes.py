@@ -114,14 +114,14 @@ async def test_the_node_that_is_in_the_way_is_named(tmp_path: Path) -> None:
         ):
             await nodes.until_all_linked(["york"], 0.5)
         hq.start()
-        await nodes.until_all_linked(["hq", "york"], 20)
+        await nodes.until_all_linked(["hq", "york"], 60)
         os.kill(hq.pid, signal.SIGKILL)
         assert await hq.exited() == -signal.SIGKILL
         await nodes.until("york", lambda status: not is_linked(status), "cut off")
         with pytest.raises(NodeFailed, match=r"^hq has ended"):
-            await nodes.until_all_linked(["york"], 20)
+            await nodes.until_all_linked(["york"], 60)
         hq.start()
-        await nodes.until_all_linked(["york"], 20)
+        await nodes.until_all_linked(["york"], 60)
         hq.kill()
         assert not hq.ended_by_itself
 

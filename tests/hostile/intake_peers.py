@@ -25,7 +25,7 @@ MIB = 1024 * 1024
 MUCH = 15 * MIB
 ALLOWED = 20 * MIB
 """What may be left of all that broken connections took."""
-PATIENCE = 60.0
+PATIENCE = 180.0
 
 
 class Target:

@@ -18,7 +18,7 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from rabbitmq_site import Applications
 
-PATIENCE = 60.0
+PATIENCE = 180.0
 DIRECT = "amq.rabbitmq.reply-to"
 
 

@@ -92,7 +92,7 @@ class Peer:
     async def last_word(self) -> Refuse:
         """Read until the node has closed; what it said about why."""
         refused: list[Refuse] = []
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(180):
             async for message in self.socket:
                 if message.type is aiohttp.WSMsgType.BINARY:
                     said = decode_packet(message.data, 1 << 20)

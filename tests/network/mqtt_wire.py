@@ -13,7 +13,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 from broker.cli.demo.plan import free_ports
 from broker.cli.demo.processes import NodeProcess
 
-PATIENCE = 60.0
+PATIENCE = 180.0
 CONNECT, CONNACK, PUBLISH, PUBACK, PUBREC, PUBREL, PUBCOMP, SUBSCRIBE, SUBACK = range(1, 10)
 UNSUBSCRIBE, UNSUBACK, PINGREQ, PINGRESP, DISCONNECT, AUTH = range(10, 16)
 

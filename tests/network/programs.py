@@ -22,7 +22,7 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from rabbitmq_server import RabbitServer
 
-PATIENCE = 60.0
+PATIENCE = 180.0
 AGAIN = "sapwood-again"
 _ALL = 20
 _DAY = 86_400

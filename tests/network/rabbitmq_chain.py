@@ -54,7 +54,7 @@ class Chain:
         """Wait until the node's queue for topics is bound by a key."""
         vhost = self.at[site].vhost
         path = f"/exchanges/{vhost}/amq.topic/bindings/source"
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(180):
             while not any(
                 each["routing_key"] == key and each["destination"] == "sapwood.topics"
                 for each in self.server.api("GET", path)

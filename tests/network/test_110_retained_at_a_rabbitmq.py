@@ -48,7 +48,7 @@ async def sites(
 
 
 async def until_bound(server: RabbitServer, vhost: str) -> None:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(180):
         path = f"/exchanges/{vhost}/amq.topic/bindings/source"
         while "prices.#" not in [each["routing_key"] for each in server.api("GET", path)]:
             await asyncio.sleep(0.05)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pika
 import pytest_asyncio
-from harness import Network
+from harness import PATIENCE, Network
 from rabbitmq_server import RabbitServer
 from rabbitmq_site import Applications
 
@@ -26,7 +26,7 @@ async def york(network: Network, rabbitmq: RabbitServer) -> AsyncIterator[Applic
     network.add("york", "hq", site_broker=at | {"consumers": ["topic:prices/#"]})
     await network.start()
     await running(network)
-    async with network.client("hq") as client:
+    async with network.client("hq", timeout=PATIENCE) as client:
         for price in PRICES:
             await client.publish(f"topic:prices/{price.decode()}", price, retained=True)
     await network.until("york", lambda status: status["retained"] == MANY, f"keeping {MANY} retained")
@@ -49,7 +49,7 @@ def bind(york: Applications, queue: str) -> Any:
 
 
 async def until_counted(channel: Any, queue: str, count: int) -> None:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         while channel.queue_declare(queue, passive=True).method.message_count < count:
             await asyncio.sleep(0.02)
 
@@ -88,7 +88,7 @@ async def test_it_goes_on_after_a_kill_and_a_lost_connection(network: Network, y
         york._server.stop()
     york._server.start()
     await running(network)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         got: list[tuple[bytes, Any]] = []
         while len({body for body, _ in got}) < MANY:
             got += york.drain("till")

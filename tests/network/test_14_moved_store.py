@@ -106,7 +106,8 @@ async def test_a_level_is_put_in_above_a_region(network: Network) -> None:
             "hq", lambda status: _names(status) == {"uk"}, "above the new level only"
         )
         assert status["dead"]["messages"] == 0
-    assert (await network.status("york"))["chain"] == ["york", "north", "uk", "hq"]
+    chain = ["york", "north", "uk", "hq"]
+    await network.until("york", lambda status: status["chain"] == chain, "told of the new level")
 
 
 async def test_a_node_leaves_for_good(network: Network) -> None:

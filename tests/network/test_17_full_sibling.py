@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
-from harness import Network, until_count, waiting
+from harness import PATIENCE, Network, until_count, waiting
 from quick import QUICK_SITE, Record, recording
 
 from broker.cli.demo.processes import Status
@@ -70,7 +70,9 @@ async def test_a_full_store_keeps_nothing_from_its_siblings(network: Network) ->
             await york.subscribe("topic:offers/#", durable="offers").ready()
         records: list[Record] = []
         for node in nodes:
-            client = await stack.enter_async_context(connect(f"http://127.0.0.1:{node.port}"))
+            client = await stack.enter_async_context(
+                connect(f"http://127.0.0.1:{node.port}", timeout=PATIENCE)
+            )
             records.append(await stack.enter_async_context(recording(client, "topic:offers/+")))
         await network.until(
             "hq", lambda status: _topic_routes(status) == SIBLINGS + 1, "told of all subscribers"

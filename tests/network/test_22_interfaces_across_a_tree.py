@@ -17,7 +17,7 @@ from sapwood import Rpc, task
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples" / "interfaces"
-PATIENCE = 60.0
+PATIENCE = 180.0
 SLOW = """
 import asyncio, sys
 from server import Stock, Stock_server_dispatcher
@@ -111,7 +111,7 @@ async def test_nested_calls_of_generated_code_are_one_task(
             with task() as name:
                 assert (await v1.StockClient(rpc, "outer").level(article=1)).pieces == 1
     code, output, errors = await sapwood("trace", "--task", name, "--url", tree.url("hq"))
-    assert (code, errors) == (0, "")
+    assert code == 0, errors
     assert f"task {name} · 4 messages" in output
     entered = [line.split()[1] for line in output.splitlines() if " entered " in line]
     assert entered == ["hq", "north", "york", "north"]

@@ -12,7 +12,7 @@ from harness import Network
 
 from sapwood import Rpc, ServiceError, connect
 
-PATIENCE = 60.0
+PATIENCE = 180.0
 Program = asyncio.subprocess.Process
 KINDS = pytest.mark.parametrize("kind", ["unix", "lwt"])
 

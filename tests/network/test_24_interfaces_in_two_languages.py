@@ -23,7 +23,7 @@ sys.path.insert(0, str(ROOT / "tests" / "interfaces"))
 from every import package
 
 EXAMPLES = ROOT / "examples" / "interfaces" / "python"
-PATIENCE = 60.0
+PATIENCE = 180.0
 SERVED = ["same"] * 5 + ["gone 7", "wrong, the same", "FAILED", "FAILED"]
 """What the client in OCaml sees of a server, in either language."""
 REFUSED = [

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import trustme
-from harness import Network
+from harness import PATIENCE, Network
 
 from sapwood import connect
 
@@ -50,7 +50,7 @@ async def test_children_with_a_certificate_are_linked_and_no_others(network: Net
     for name in network.nodes.by_name:
         await network.launch(name)
     for name in ("york", "bath"):
-        await network.nodes.until_linked(name, 30.0)
+        await network.nodes.until_linked(name, PATIENCE)
     await until_refused(network, "bare", "it may ask for a client certificate")
     await until_refused(network, "stranger", f"wss://127.0.0.1:{network.ports['hq']}/link")
     prices = [b"%d" % number for number in range(50)]
@@ -71,11 +71,11 @@ async def test_a_certificate_proves_one_name_and_applications_need_none(network:
     network.add("bath", "hq", **dialling(network, **durham))
     for name in network.nodes.by_name:
         await network.launch(name)
-    await network.nodes.until_linked("durham", 30.0)
+    await network.nodes.until_linked("durham", PATIENCE)
     await until_refused(network, "bath", "is for durham.example.com: give it one for 'bath'")
     ca = str(network.folder / "servers.pem")
     async with connect(f"https://127.0.0.1:{network.ports['hq']}", ca=ca) as application:
         await application.send("queue:prices@durham", b"42")
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(180):
             assert await network.collect("durham", "queue:prices", 1) == [b"42"]
     assert "child bath at 127.0.0.1:" in network.nodes.by_name["hq"].log.read_text()

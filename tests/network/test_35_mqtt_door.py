@@ -17,7 +17,7 @@ from quick import QUICK_SITE
 
 from broker.cli.demo.plan import free_ports
 
-PATIENCE = 60.0
+PATIENCE = 180.0
 Message = tuple[str, bytes, int, bool]
 
 

@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from mqtt_wire import CONNECT, PINGREQ, DoorNode, door_node, fresh, packet, text
 
-PATIENCE = 60.0
+PATIENCE = 180.0
 CLOSED = (aiohttp.WSMsgType.CLOSE, aiohttp.WSMsgType.CLOSED)
 
 

@@ -166,7 +166,7 @@ async def test_what_cannot_be_answered_is_a_dead_letter(sites: Sites) -> None:
         await until_taken(network, "hq", "slow")
         asking.basic_consume(DIRECT, lambda *_: None, auto_ack=True)
         asking.basic_publish("", "slow", b"3", pika.BasicProperties(reply_to=DIRECT, delivery_mode=2))
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(180):
             while not kept:
                 await asyncio.sleep(0.02)
         asking.close()

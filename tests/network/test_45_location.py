@@ -149,7 +149,9 @@ async def test_the_record_of_a_node_that_was_killed_ends_by_its_lease(
     (left,) = await bind.until(domain, "SRV", 1)
     assert f" {network.ports['south']} " in left
     await bind.until(domain, "TXT", 1)
-    assert (await network.status("south"))["registration"]["swept"] == 1
+    await network.until(
+        "south", lambda status: status["registration"]["swept"] == 1, "aware of what it swept"
+    )
 
 
 async def test_what_a_killed_node_left_goes_when_it_comes_back_elsewhere(

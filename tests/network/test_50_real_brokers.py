@@ -172,7 +172,7 @@ async def test_a_queue_that_two_stores_read_gives_each_message_to_one(tree: Real
 
 
 async def until_both_have(one: Listener, two: Listener, count: int) -> None:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(180):
         while len(one.payloads()) + len(two.payloads()) < count:
             await asyncio.sleep(0.01)
 

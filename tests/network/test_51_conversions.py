@@ -31,7 +31,7 @@ from bridges.site_brokers.mosquitto.loop_detection import digest
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 NEW, OLD = MQTTProtocolVersion.MQTTv5, MQTTProtocolVersion.MQTTv311
-PATIENCE = 60.0
+PATIENCE = 180.0
 
 PROPERTIES = ("ContentType", "ResponseTopic", "CorrelationData", "UserProperty", "PayloadFormatIndicator")
 AMQP_PROPERTIES = (

@@ -41,7 +41,9 @@ async def test_what_was_cleared_or_changed_while_nobody_read_it_is_not_given_as_
         await first.until(3)
         publish(hq.port, "prices/rum", b"", "-r")
         await first.until(4)
-        assert (await network.status("york"))["site_broker"]["retained_from_tree"] == 2
+        await network.until(
+            "york", lambda status: status["site_broker"]["retained_from_tree"] == 2, "left with two"
+        )
     await nobody_reads(network, "hq", "york")
     publish(hq.port, "prices/milk", b"", "-r")
     publish(hq.port, "prices/tea", b"new", "-r")

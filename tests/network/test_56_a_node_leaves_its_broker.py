@@ -19,6 +19,7 @@ COUNT = 3000
 
 async def leave(network: Network, name: str) -> list[str]:
     """As an operator does; returns what is left to do at the broker, when the node has ended."""
+    await network.nodes.until_linked(name)  # its link may have been down for a moment
     left: dict[str, Any] = await told(network, name, "node", "leave")
     assert await network.nodes[name].exited() == 0
     commands: list[str] = left["site_broker"]

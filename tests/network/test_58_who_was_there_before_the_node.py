@@ -20,7 +20,7 @@ async def test_a_restart_of_the_broker_makes_everybody_known(network: Network, b
         Listener(server.port, "-t", "prices/#", "-q", "1", "-i", "till"),
         Listener(server.port, "-t", "$share/g/queue/orders", "-q", "1", "-i", "kitchen"),
     ):
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(180):
             while "the broker has 2 subscriptions already" not in await check(network):
                 await asyncio.sleep(0.5)
         await network.start()

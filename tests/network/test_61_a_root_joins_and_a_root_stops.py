@@ -35,4 +35,4 @@ async def test_a_second_root_joins_and_delivers_what_the_first_one_had(network: 
     await network.launch("hq")
     await until_below(network, "uk", "hq", "hq-2")
     await network.until_drained("hq-2")
-    assert (await network.status("uk"))["chain"] == ["uk", "hq"]
+    await network.until("uk", lambda status: status["chain"] == ["uk", "hq"], "below the first again")

@@ -67,7 +67,7 @@ async def test_each_administers_what_is_below_and_what_leaves_is_forgotten(netwo
     for name in ("uk", "york"):
         await network.launch(name)
     await network.until("uk", lambda status: not status["parents"], "below one only")
-    assert (await network.status("uk"))["chain"] == ["uk", "hq-2"]
+    await network.until("uk", lambda status: status["chain"] == ["uk", "hq-2"], "below the one")
     assert await network.collect("york", "queue:prices", COUNT) == numbers(COUNT)
     assert await aliases(network, "hq-2") == {"of-hq-2"}
 

@@ -75,7 +75,7 @@ async def asked(network: Network, node: str, path: str, **query: str) -> Any:
 
 async def until_known(network: Network, at: str, name: str, field: str, value: object) -> None:
     """Wait until a node knows this of another one."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(180):
         while True:
             known = (await asked(network, at, "addresses", search=name))["known"]
             if [each[field] for each in known if each["name"] == name] == [value]:
@@ -111,7 +111,7 @@ async def test_one_start_of_a_store_is_reached_and_the_next_is_not(network: Netw
     async with network.client("york") as york:
         await have(york, "queue:till")
         await network.send("south", f"queue:till@{first}", [b"late"])
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(180):
             while not (letters := (await asked(network, "south", "dead"))["letters"]):
                 await asyncio.sleep(0.05)
         assert [each["reason"] for each in letters] == ["UNKNOWN_INCARNATION"]
@@ -143,7 +143,7 @@ async def test_identity_does_not_come_from_a_socket_address(network: Network) ->
         network.add("york", tree_connectors=[connector])
         await network.start()
         own = await until_hq_knows(network, "york")
-        async with network.client("york") as york, asyncio.timeout(60):
+        async with network.client("york") as york, asyncio.timeout(180):
             subscription = await york.subscribe(f"queue:{await york.create('till')}").ready()
             got: list[bytes] = []
 

@@ -9,7 +9,7 @@ from harness import Network, receiving, until_count
 
 from broker.cli.demo.plan import free_ports
 
-PATIENCE = 90.0
+PATIENCE = 180.0
 LAN, LTE = "127.0.0.21", "127.0.0.22"
 SEEN_AS = {LAN: "127.0.0.31", LTE: "127.0.0.32"}
 """Under which address HQ sees who calls over a line."""

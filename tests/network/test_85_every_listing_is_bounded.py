@@ -71,7 +71,7 @@ async def _first_line(http: aiohttp.ClientSession, url: str) -> int:
 async def _all_holds(http: aiohttp.ClientSession, url: str) -> int:
     found: set[str] = set()
     after = ""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(180):
         while True:
             query = {"link": "mallory", "limit": "1000"} | ({"after": after} if after else {})
             async with http.get(f"{url}/api/holds", params=query) as answer:

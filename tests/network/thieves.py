@@ -78,19 +78,19 @@ class Thief(Peer):
         return Bundle(self.number, bundles.encode_header(header), body)
 
     async def until(self, what: Any, text: str) -> None:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(180):
             while not what():
                 assert not self.end, f"{text}: the link ended: {self.end}"
                 await asyncio.sleep(0.02)
 
     async def until_room(self) -> None:
         """Within the window, for to go beyond it ends the link at once."""
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(180):
             while self.number - self.acked > 100 and not self.end:
                 await asyncio.sleep(0.001)
 
     async def until_ended(self) -> str:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(180):
             while not self.end:
                 await asyncio.sleep(0.02)
         return self.end

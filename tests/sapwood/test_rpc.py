@@ -30,7 +30,7 @@ from sapwood.protocol.bundles import Message, Properties, decode_messages, encod
 from sapwood.protocol.destinations import queue
 from sapwood.protocol.session_frames import Deliver
 
-PATIENCE = 60.0
+PATIENCE = 180.0
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ from sapwood import (
     task,
 )
 
-PATIENCE = 60.0
+PATIENCE = 180.0
 
 
 @pytest.fixture(scope="module")

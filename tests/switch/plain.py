@@ -12,7 +12,7 @@ import struct
 from dataclasses import dataclass
 from typing import Any, Self
 
-PATIENCE = 60.0
+PATIENCE = 180.0
 
 
 @dataclass

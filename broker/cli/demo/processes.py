@@ -19,6 +19,7 @@ from treeconnector.wording import counted
 
 POLL: Final = 0.1
 STOP_TIME: Final = 15.0
+READY: Final = 120.0
 Status = dict[str, Any]
 
 
@@ -97,7 +98,9 @@ class NodeProcess:
             self._process.wait()
 
     async def stop(self, seconds: float = STOP_TIME) -> int:
-        """SIGTERM, and return the exit code. Kills after `seconds` and raises `NodeFailed`."""
+        """SIGTERM, and return the exit code. Kills after `seconds`, or more on a busy machine, and raises
+        `NodeFailed`.
+        """
         self.signal(signal.SIGTERM)
         try:
             return await self.exited(seconds)
@@ -107,11 +110,11 @@ class NodeProcess:
 
     async def exited(self, seconds: float = STOP_TIME) -> int:
         """Wait for the process to end by itself and return its exit code."""
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + seconds
+        loop, limit = asyncio.get_running_loop(), patience(seconds)
+        deadline = loop.time() + limit
         while self.running:
             if loop.time() > deadline:
-                raise NodeFailed(f"{self.name} still runs after {seconds:g} s\n{self.last_words()}")
+                raise NodeFailed(f"{self.name} still runs after {limit:g} s\n{self.last_words()}")
             await asyncio.sleep(POLL)
         return self._process.returncode if self._process is not None else 0
 
@@ -163,7 +166,7 @@ class Nodes:
         return dict(zip(names, await asyncio.gather(*map(self.status, names)), strict=True))
 
     async def until(
-        self, name: str, holds: Callable[[Status], bool], what: str, seconds: float = 20.0
+        self, name: str, holds: Callable[[Status], bool], what: str, seconds: float = READY
     ) -> Status:
         """Poll until `holds(status)`. Raises `NodeFailed` after `seconds`, or when the node ends first."""
         loop = asyncio.get_running_loop()
@@ -178,11 +181,11 @@ class Nodes:
                 raise NodeFailed(f"{name} is not {what} after {seconds:g} s\n{self[name].last_words()}")
             await asyncio.sleep(POLL)
 
-    async def until_ready(self, name: str, seconds: float = 20.0) -> Status:
+    async def until_ready(self, name: str, seconds: float = READY) -> Status:
         """Wait until the node answers."""
         return await self.until(name, lambda _: True, "ready", seconds)
 
-    async def until_linked(self, name: str, seconds: float = 20.0) -> Status:
+    async def until_linked(self, name: str, seconds: float = READY) -> Status:
         """Wait until the node's link to its parent is up."""
         return await self.until(name, is_linked, "linked with its parent", seconds)
 
@@ -231,7 +234,7 @@ class Nodes:
     async def stop_all(self) -> dict[str, int]:
         """SIGTERM to all, and their exit codes."""
         running = [node for node in self.by_name.values() if node.running]
-        codes = await asyncio.gather(*(node.stop(patience(STOP_TIME)) for node in running))
+        codes = await asyncio.gather(*(node.stop() for node in running))
         return {node.name: code for node, code in zip(running, codes, strict=True)}
 
 

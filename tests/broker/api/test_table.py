@@ -203,11 +203,11 @@ async def test_it_is_a_command_of_the_command_line(tree: Node) -> None:
         return await asyncio.to_thread(CliRunner().invoke, program, [*arguments, "--url", url])
 
     found = await sapwood("crumbs", "--node", "york", "--least", "7", "--json")
-    assert json.loads(found.output)["crumbs"] == [7, 8, 9]
+    assert json.loads(found.stdout)["crumbs"] == [7, 8, 9]
     assert "crumbs: 9" in (await sapwood("crumbs")).output
     assert "fed: rye" in (await sapwood("bird", "feed", "rye", "--node", "york")).output
     sown = await sapwood("bird", "sow", "rye", "oats", "--gently", "--node", "york")
-    assert sown.output == "sown: 5 g of rye, oats gently\nat: york\n"
+    assert sown.stdout == "sown: 5 g of rye, oats gently\nat: york\n"
     assert "at: hq" in (await sapwood("bird", "sow", "rye", "--grams", "7")).output
     assert "KIND" in (await sapwood("bird", "sow")).output
     refused = await sapwood("bird", "feed", "stones")

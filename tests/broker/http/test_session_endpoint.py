@@ -57,6 +57,12 @@ class Line:
     def say(self, *frames: Any) -> None:
         self.near.send([encode_packet(frames)])
 
+    async def until_sent(self, node: Any) -> None:
+        """Wait until the node's switch has a first send."""
+        async with asyncio.timeout(60):
+            while not any(isinstance(frame, Send) for frame in node.switch.received):
+                await asyncio.sleep(0)
+
     async def hear(self) -> list[Any]:
         async with asyncio.timeout(60):
             return [frame for packet in await self.near.receive() for frame in decode_node_packet(packet)]
@@ -173,7 +179,7 @@ async def test_a_client_with_too_much_under_way_is_read_no_further(node: Any) ->
     line.say(LOGIN)
     await line.hear()
     line.say(send(1, 1, b"x" * 2000))
-    await asyncio.sleep(0.01)
+    await line.until_sent(node)
     line.say(send(2, 1, b"y"))
     await asyncio.sleep(0.01)
     assert [frame.first for frame in node.switch.received if isinstance(frame, Send)] == [1]
@@ -231,7 +237,7 @@ async def test_who_is_cut_off_while_its_sends_wait_for_confirms_ends_too(node: A
     line.say(LOGIN)
     await line.hear()
     line.say(send(1, 1, b"x" * 2000))
-    await asyncio.sleep(0.01)
+    await line.until_sent(node)
     (connection,) = node.switch.tokens
     for _ in range(40):
         connection.send(Done(1, "x" * 100_000))
