@@ -26,7 +26,12 @@ from pathlib import Path
 from typing import Any
 
 NODES = ("broker.process", "broker.http.app", "uvloop")
-COMMANDS = ("broker.cli.app", "broker.cli.views", "aiohttp.web", "sapwood.client")
+COMMANDS = (
+    *("broker.cli.app", "broker.cli.contexts", "broker.cli.messages", "broker.cli.node_api"),
+    *("broker.cli.status", "broker.cli.trace", "broker.cli.views"),
+    *("aiohttp.web", "pydantic.fields", "pydantic.type_adapter", "sapwood.client"),
+    *("csv", "encodings.idna", "importlib.metadata", "importlib.resources"),
+)
 _LONGEST = 1 << 20
 
 
