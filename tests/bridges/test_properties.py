@@ -42,7 +42,7 @@ FULL = MqttProperties(
 def test_mqtt_to_mqtt_keeps_everything() -> None:
     found = mqtt_to_mqtt(FULL)
     assert found == FULL._replace(user=[("a", "1"), ("a", "3"), ("b", "2")])
-    assert mqtt_to_mqtt(MqttProperties()) == MqttProperties(user=[])
+    assert mqtt_to_mqtt(MqttProperties()) == MqttProperties()
 
 
 @given(
