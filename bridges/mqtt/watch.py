@@ -72,7 +72,14 @@ class PahoWatch:
                 stop(watched)
 
     def _write_wanted(self, *_given: object) -> None:
+        self._loop.call_soon(self._write)
+
+    def _write(self) -> None:
+        """All that was said in this turn; only what the socket does not take waits for it to be watched."""
         if self._socket is None:
+            return
+        self._client.loop_write()
+        if self._socket is None or not self._client.want_write():
             return
         try:
             self._loop.add_writer(self._socket, self._client.loop_write)

@@ -16,6 +16,7 @@ from bridges.carriers.base import Carrier, CarrierBroken, CarrierBusy
 from bridges.carriers.brokered.carrier import connect
 from bridges.carriers.brokered.line import BrokerAccess
 from bridges.carriers.mqtt import MqttBroker
+from bridges.mqtt.bulk import PahoInBulk
 from bridges.tls import TlsSettings
 from broker.cli.demo.plan import free_ports
 
@@ -159,10 +160,14 @@ async def test_a_socket_that_the_loop_watches_no_more_is_a_lost_connection(
     def closed(*_given: object) -> None:
         raise RuntimeError("unable to perform operation on <UVPoll closed=True>; the handler is closed")
 
+    def full(*_given: object) -> int:
+        raise BlockingIOError
+
     async with linked(broker_at(mosquitto)) as (near, _far):
         with monkeypatch.context() as patch:
             for name in ("add_writer", "remove_writer", "remove_reader"):
                 patch.setattr(asyncio.get_running_loop(), name, closed)
+            patch.setattr(PahoInBulk, "_sock_send", full)
             near.send([b"x"])
             with pytest.raises(CarrierBroken, match=r"was lost|has gone"):
                 await asyncio.wait_for(near.receive(), PATIENCE)
