@@ -101,11 +101,17 @@ class Replies:
     def listed(self, there: set[str]) -> None:
         """All that the broker has. Some of those that are not used are, until others need their places.
 
-        Half of the places stay with those that were used last: their answers are on the way.
+        Half of the places stay with those that were used last, however many lists come meanwhile: their
+        answers are on the way. So those that are brought back are the first to go again.
         """
         self._left = OrderedDict.fromkeys(name for name in self._left if name in there)
         self._left.update(dict.fromkeys(there - self._used.keys()))
-        self.adopt(list(islice(self._left, MOST // 2)))
+        back = list(islice(self._left, MOST // 2))
+        while len(self._used) > MOST - len(back):
+            self._forget_one()
+        self.adopt(back)
+        for name in back:
+            self._used.move_to_end(name, last=False)
 
     @property
     def too_many(self) -> bool:

@@ -129,3 +129,6 @@ def test_a_list_takes_no_place_from_those_that_were_used_last(replies: Replies) 
     replies.listed({*names})
     assert {*names[-(MOST // 2) :]} < replies.queues
     assert names[0] in replies.queues
+    replies.listed({*names})
+    assert {*names[-(MOST // 2) :]} < replies.queues, "nobody has asked meanwhile"
+    assert names[MOST // 2] in replies.queues
