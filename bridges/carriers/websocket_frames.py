@@ -10,7 +10,6 @@ is left of a frame is kept; the rest of it is then read to where it belongs, and
 import os
 import struct
 from collections.abc import Sequence
-from mmap import mmap
 from typing import Final, NamedTuple, cast
 
 from websockets.frames import CloseCode, Opcode
@@ -22,7 +21,7 @@ try:
 except ImportError:  # where it was not compiled
     from websockets.utils import apply_mask
 
-_buffer: Final = memoryview(mmap(-1, 256 * 1024))  # takes as much memory as was ever read at once
+_buffer: Final = memoryview(bytearray(256 * 1024))
 _LONG: Final = 16 * 1024
 """Behind a frame that is longer comes another such, of which so much is read before it is known."""
 _AT_FIRST: Final = 512 * 1024
