@@ -357,8 +357,8 @@ class Link:
         """Packets for the carrier, of about `budget` bytes together; [] if there is nothing to send."""
         for frame in self.streams.credits():
             self._out.control(frame)
-        packets = self._out.pull(budget)
-        self.bytes_out += sum(map(len, packets))
+        if packets := self._out.pull(budget):
+            self.bytes_out += sum(map(len, packets))
         return packets
 
     def streams_to_send(self, most: int = PIECE) -> list[bytes]:

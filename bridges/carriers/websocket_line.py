@@ -167,6 +167,8 @@ class WebSocketLine(Carrier, asyncio.BufferedProtocol):
     @property
     def _stopped(self) -> CarrierError | None:
         """Why nothing more is sent. A peer that floods us is still told so."""
+        if self._error is None and self._ending is None:  # asked for each packet
+            return None
         return self._error or (None if isinstance(self._ending, CarrierFlooded) else self._ending)
 
     def send(self, packets: Sequence[bytes]) -> None:
