@@ -1,5 +1,6 @@
 """Frames of a WebSocket: read however the line cuts them, written so that others read them."""
 
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -139,3 +140,13 @@ def test_a_message_in_parts_is_one_and_a_ping_may_come_between() -> None:
         Heard(Opcode.PING, b"p"),
         Heard(Opcode.BINARY, b"abc"),
     ]
+
+
+def test_a_fork_reads_into_memory_of_its_own() -> None:
+    buffer = FrameReader(100, masked=False).buffer()
+    buffer[0] = 1
+    if not (fork := os.fork()):
+        buffer[0] = 2
+        os._exit(0)
+    os.waitpid(fork, 0)
+    assert buffer[0] == 1
