@@ -184,10 +184,12 @@ def _incomplete(tables: Tables) -> Iterator[Finding]:
     holes = tables["holes"]
     if holes:
         worst = max(holes, key=lambda row: row["missing"])
+        first, last = worst["first"], worst["last"]
+        which = f"number {first:,}" if first == last else f"numbers {first:,} to {last:,}"
         yield Finding(
             DOUBTFUL,
             f"{counted(total(holes, 'missing'), 'row')} missing in {_rows(holes, 'place')}, most at"
-            f" {worst['node']}: numbers {worst['first']:,} to {worst['last']:,}, before {worst['after']}.",
+            f" {worst['node']}: {which}, before {worst['after']}.",
             "Fetch the logs again; look whether a disk was full, or a file lost. holes.csv has all of them.",
             total(holes, "missing"),
         )
