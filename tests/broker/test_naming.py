@@ -51,7 +51,7 @@ def test_the_store_goes_with_its_node_under_another_name(tmp_path: Path) -> None
 def test_what_is_no_store_has_no_name(tmp_path: Path) -> None:
     assert Store.owner(tmp_path) == ""
     (tmp_path / "node.db").write_bytes(b"no database at all" * 100)
-    with pytest.raises(StoreCorrupt, match="does not say whose"):
+    with pytest.raises(StoreCorrupt, match="does not begin as a database"):
         Store.owner(tmp_path)
 
 

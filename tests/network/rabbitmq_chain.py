@@ -47,7 +47,7 @@ class Chain:
         name = destination.partition(":")[2]
         if destination.startswith("queue:"):
             await self.network.until(
-                site, lambda status: name in status["site_broker"]["taking_queues"], f"taking {name}"
+                site, lambda status: name in status["site_broker"].get("taking_queues", ()), f"taking {name}"
             )
 
     async def until_bound(self, site: str, key: str) -> None:

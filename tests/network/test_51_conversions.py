@@ -157,7 +157,9 @@ class Matrix:
             ):
                 await asyncio.sleep(0.05)
         until = self.network.until
-        await until("york", lambda status: f"{name}/#" in status["site_broker"]["taking"], f"taking {name}")
+        await until(
+            "york", lambda status: f"{name}/#" in status["site_broker"].get("taking", ()), f"taking {name}"
+        )
         for site in ("hq", "bath"):
             await until(site, lambda status: f"topic:{name}/#" in status["site_broker"]["consumers"], "told")
         await self.network.until_known("hq", f"topic:{name}/#")
