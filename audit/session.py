@@ -134,13 +134,11 @@ class Starting:
         from pyspark import SparkContext
         from pyspark.sql import SparkSession
 
-        builder = SparkSession.builder.appName("sapwood audit")
-        for name, value in self._settings.items():
-            builder = builder.config(name, value)
+        conf = _conf(self._settings)
         try:
             if self._java:
-                SparkContext(conf=_conf(self._settings), gateway=self._java.result())
-            session = builder.getOrCreate()
+                SparkContext(conf=conf, gateway=self._java.result())
+            session = SparkSession.builder.config(conf=conf).getOrCreate()
         except Exception as error:
             raise SetUpError(f"Spark does not start: {_first_line(error)}") from error
         self._java = None

@@ -27,6 +27,7 @@ from bridges.dialling import why_not
 from bridges.mqtt.bulk import FAILURE, LARGEST, PahoInBulk
 from bridges.mqtt.library import paho
 from bridges.mqtt.packets import Publish
+from bridges.mqtt.properties import WITHOUT
 from bridges.mqtt.watch import PahoWatch
 from bridges.tls import client_context
 
@@ -35,7 +36,6 @@ _DIAL_TIMEOUT: Final = 30.0
 DEFAULT_IN_FLIGHT: Final = 65_535
 _BUSY: Final = frozenset({0x89, 0x97})
 _NOBODY: Final = 0x10
-_NO_PROPERTIES: Final = b"\0"
 
 
 class LinkClient:
@@ -187,7 +187,7 @@ class LinkClient:
     def _publish_waiting(self) -> None:
         while self._waiting and len(self._unconfirmed) < self._in_flight:
             topic, payload = self._waiting.popleft()
-            number = self._client.publish_in_bulk(topic, payload, 1, False, _NO_PROPERTIES)
+            number = self._client.publish_in_bulk(topic, payload, 1, False, WITHOUT)
             self._unconfirmed.add(number)
 
     def _was_published(self, number: int, code: int) -> None:

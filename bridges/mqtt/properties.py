@@ -206,3 +206,7 @@ def written(properties: Properties) -> bytes:
     ]
     body = b"".join(parts)
     return variable(len(body)) + body
+
+
+WITHOUT: Final = written(NONE)
+"""No properties, as they stand in a packet."""

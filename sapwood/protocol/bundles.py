@@ -99,7 +99,7 @@ class Properties(msgspec.Struct, omit_defaults=True, rename="kebab", gc=False):
     correlation_id: int | None = None
     reply_to: str = ""
     task_id: str = ""
-    expires_in: Annotated[int, msgspec.Meta(le=MOST_NUMBER)] = 0
+    expires_in: Annotated[int, Meta(le=MOST_NUMBER)] = 0
     message_id: str = ""
     content_type: str = ""
     timestamp: int = 0

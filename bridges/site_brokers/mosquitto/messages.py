@@ -16,13 +16,10 @@ REASONS: Final = {
 """Why a broker does not take a message, as a dead letter says it."""
 
 
-_PLAIN: Final = b"\0"
-
-
 def publish_properties(given: MqttProperties) -> bytes:
     """As they stand in a packet. Raises `ValueError` or `OverflowError` if MQTT cannot say them."""
     if given is NO_PROPERTIES:
-        return _PLAIN
+        return properties.WITHOUT
     said: dict[Name, Any] = {}
     if given.content_type:
         said[Name.CONTENT_TYPE] = given.content_type

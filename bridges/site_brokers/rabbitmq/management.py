@@ -6,7 +6,7 @@ of which AMQP tells none.
 
 import ssl
 from base64 import b64encode
-from typing import Any, Final
+from typing import Any, Final, cast
 from urllib.parse import quote
 
 import aiohttp
@@ -119,20 +119,28 @@ class Management:
         key as if it were bound directly; and these exchanges.
         """
         found: list[tuple[str, str]] = []
-        left: list[tuple[str, str | None, str]] = [(exchange, None, "topic")]
+        left: list[tuple[str, str | None]] = [(exchange, None)]
         seen: set[tuple[str, str]] = set()
+        known = {exchange: ("topic", await self._bound_to(vhost, exchange))}
         while left:
-            name, key, kind = left.pop()
-            path = f"/exchanges/{_quoted(vhost)}/{_quoted(name)}/bindings/source"
-            for each in await self._get(path, list[_Binding]):
+            name, key = left.pop()
+            if name not in known:
+                kind = await self.kind_of_exchange(vhost, name) or ""
+                known[name] = kind, await self._bound_to(vhost, name)
+            kind, bound = known[name]
+            for each in bound:
                 own = each.routing_key if key is None else through(key, kind, each.routing_key)
                 there = each.destination, own or ""
                 if own is not None and each.destination_type == "queue":
                     found.append((each.destination, own))
                 elif own is not None and there not in seen and len(seen) < _MOST_BEHIND:
                     seen.add(there)
-                    left.append((*there, await self.kind_of_exchange(vhost, each.destination) or ""))
+                    left.append(there)
         return found, {name for name, _ in seen}
+
+    async def _bound_to(self, vhost: str, exchange: str) -> list[_Binding]:
+        path = f"/exchanges/{_quoted(vhost)}/{_quoted(exchange)}/bindings/source"
+        return cast("list[_Binding]", await self._get(path, list[_Binding]))
 
     async def sources(self, vhost: str, exchange: str) -> set[str]:
         """The exchanges from which messages come to an exchange, directly and through others."""
