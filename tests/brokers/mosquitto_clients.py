@@ -16,6 +16,7 @@ from typing import Any, Self
 
 _PATIENCE = 180.0
 _READY = 60.0
+_LAST = "the/last/that/is/retained"
 
 
 class Listener:
@@ -131,6 +132,20 @@ def publish_lines(port: int, topic: str, payloads: list[bytes], *options: str, q
     subprocess.run(
         [*command, "-l", *options], input=b"\n".join(payloads) + b"\n", check=True, timeout=4 * _PATIENCE
     )
+
+
+async def retains(port: int, topic: str, payload: str | None, seconds: float = _PATIENCE) -> None:
+    """Wait until this is what the broker gives to who comes now; None: nothing. A status may tell it earlier."""
+    publish(port, _LAST, b"last", "-r")
+    deadline = time.monotonic() + seconds
+    expected = ["last"] if payload is None else [payload, "last"]
+    while True:
+        # The broker gives what it retains in the order of the filters.
+        with Listener(port, "-t", topic, "-t", _LAST, "-q", "1", "--retained-only") as reader:
+            await reader.until_the_last_is("last")
+            if (given := reader.payloads()) == expected:
+                return
+        assert time.monotonic() < deadline, f"retained at {topic}: {given}, not {expected}"
 
 
 async def joined(network: Any, *names: str) -> None:
