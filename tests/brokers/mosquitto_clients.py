@@ -135,7 +135,7 @@ def publish_lines(port: int, topic: str, payloads: list[bytes], *options: str, q
 
 
 async def retains(port: int, topic: str, payload: str | None, seconds: float = _PATIENCE) -> None:
-    """Wait until this is what the broker gives to who comes now; None: nothing. A status may tell it earlier."""
+    """Wait until this is all that the broker gives to who comes now; None: nothing."""
     publish(port, _LAST, b"last", "-r")
     deadline = time.monotonic() + seconds
     expected = ["last"] if payload is None else [payload, "last"]
