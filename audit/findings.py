@@ -88,9 +88,8 @@ _ADVICE: Final = {
 }
 
 
-def _doubts(tables: Tables) -> Iterator[Finding]:
+def _unreadable(tables: Tables) -> Iterator[Finding]:
     faults = [row for row in tables["files"] if row["fault"] and not row["fault"].startswith(TWIN)]
-    lost = sum(total(tables["intake"], name) for name in UNUSED)
     if faults:
         yield Finding(
             DOUBTFUL,
@@ -98,6 +97,10 @@ def _doubts(tables: Tables) -> Iterator[Finding]:
             "Fetch them again; what was in them is missing from every figure.",
             len(faults),
         )
+
+
+def _unused_lines(tables: Tables) -> Iterator[Finding]:
+    lost = sum(total(tables["intake"], name) for name in UNUSED)
     if lost:
         yield Finding(
             DOUBTFUL,
@@ -105,8 +108,10 @@ def _doubts(tables: Tables) -> Iterator[Finding]:
             "See files.csv; a cut last line of a file that is being written is normal.",
             lost,
         )
-    yield from _incomplete(tables)
-    strangers, silent = tables["strangers"], tables["silent"]
+
+
+def _strangers(tables: Tables) -> Iterator[Finding]:
+    strangers = tables["strangers"]
     if strangers:
         yield Finding(
             DOUBTFUL,
@@ -115,6 +120,10 @@ def _doubts(tables: Tables) -> Iterator[Finding]:
             "Add them to the table of sites: nothing about them can be judged.",
             len(strangers),
         )
+
+
+def _silent(tables: Tables) -> Iterator[Finding]:
+    silent = tables["silent"]
     heard = sum(row["heard"] is not None for row in silent)
     if silent and tables["files"]:
         up = f" Neighbours heard of {heard:,} of them, such as {silent[0]['node']}." if heard else ""
@@ -124,6 +133,9 @@ def _doubts(tables: Tables) -> Iterator[Finding]:
             "Fetch their logs: what they received is not in any figure.",
             len(silent),
         )
+
+
+def _unjudged(tables: Tables) -> Iterator[Finding]:
     unknown = total(tables["spillage"], "advisories", verdict="unknown")
     if unknown:
         yield Finding(
@@ -133,6 +145,9 @@ def _doubts(tables: Tables) -> Iterator[Finding]:
             "Complete the table of sites; give another broker's logs from before its consumers came.",
             unknown,
         )
+
+
+def _strange_links(tables: Tables) -> Iterator[Finding]:
     for row in list(tables["strange_links"])[:2]:
         yield Finding(
             DOUBTFUL,
@@ -140,6 +155,9 @@ def _doubts(tables: Tables) -> Iterator[Finding]:
             "If it moved, date the table of sites; if not, look who changed its connector.",
             row["times"],
         )
+
+
+def _unset_clocks(tables: Tables) -> Iterator[Finding]:
     clocks = [row for row in tables["clocks"] if row["unset"] or row["ahead"] or row["backwards"]]
     if clocks:
         yield Finding(
@@ -148,6 +166,9 @@ def _doubts(tables: Tables) -> Iterator[Finding]:
             "Give them a time server; their rows count in all sums, but in no series over time.",
             len(clocks),
         )
+
+
+def _clocks_that_are_off(tables: Tables) -> Iterator[Finding]:
     off = [row for row in tables["clocks"] if row["off_s"] is not None]
     if off:
         worst = max(off, key=lambda row: abs(row["off_s"]))
@@ -169,8 +190,7 @@ def as_duration(seconds: float) -> str:
     return f"{seconds:,.1f} seconds"
 
 
-def _incomplete(tables: Tables) -> Iterator[Finding]:
-    """Rows that are of another tree, and those that are nowhere."""
+def _other_trees(tables: Tables) -> Iterator[Finding]:
     others = [row for row in tables["trees"] if not row["audited"]]
     if others:
         ours = next(row["tree"] for row in tables["trees"] if row["audited"])
@@ -181,6 +201,9 @@ def _incomplete(tables: Tables) -> Iterator[Finding]:
             "They are in no figure. Name the tree with --tree, or keep its logs apart.",
             total(others, "rows"),
         )
+
+
+def _holes(tables: Tables) -> Iterator[Finding]:
     holes = tables["holes"]
     if holes:
         worst = max(holes, key=lambda row: row["missing"])
@@ -195,7 +218,7 @@ def _incomplete(tables: Tables) -> Iterator[Finding]:
         )
 
 
-def _waste(tables: Tables) -> Iterator[Finding]:
+def _storms(tables: Tables) -> Iterator[Finding]:
     for row in list(tables["storms"])[:2]:
         yield Finding(
             COSTLY,
@@ -204,6 +227,9 @@ def _waste(tables: Tables) -> Iterator[Finding]:
             "Compare with link and consumer events of that hour.",
             row["advisories"],
         )
+
+
+def _flapping_consumers(tables: Tables) -> Iterator[Finding]:
     flapping = tables["flapping_consumers"]
     if flapping:
         worst = flapping[0]
@@ -215,6 +241,9 @@ def _waste(tables: Tables) -> Iterator[Finding]:
             "Let the application keep its subscription open, or make it durable; or raise linger.",
             worst["came"],
         )
+
+
+def _told_again(tables: Tables) -> Iterator[Finding]:
     again = tables["repeated_adds"]
     if again:
         worst = again[0]
@@ -225,6 +254,9 @@ def _waste(tables: Tables) -> Iterator[Finding]:
             f"Look at the version and the links of {worst['peer']}: it forgets what it has told.",
             total(again, "again"),
         )
+
+
+def _flapping_links(tables: Tables) -> Iterator[Finding]:
     links = [row for row in once(tables["links"]) if row["flaps"]]
     if links:
         yield Finding(
@@ -234,6 +266,9 @@ def _waste(tables: Tables) -> Iterator[Finding]:
             "Look at the line; nothing is lost, but each time costs a handshake.",
             links[0]["downs"],
         )
+
+
+def _resyncs(tables: Tables) -> Iterator[Finding]:
     if tables["resyncs"]:
         worst = tables["resyncs"][0]
         yield Finding(
@@ -245,6 +280,9 @@ def _waste(tables: Tables) -> Iterator[Finding]:
             " off.",
             worst["advisories"] / 10,
         )
+
+
+def _still_away(tables: Tables) -> Iterator[Finding]:
     away = [row for row in tables["cut_off"] if row["since"]]
     if away:
         worst = max(away, key=lambda row: row["below"] or 0)
@@ -255,7 +293,9 @@ def _waste(tables: Tables) -> Iterator[Finding]:
             "Look at the line and at the parent; messages wait on both sides: see that no spool fills.",
             sum((row["below"] or 0) + 1 for row in away),
         )
-    yield from _were_away(tables)
+
+
+def _unused_routes(tables: Tables) -> Iterator[Finding]:
     unused = [row for row in tables.get("unused_routes", ()) if row["unused"]]
     if unused:
         yield Finding(
@@ -309,7 +349,7 @@ _ROOM: Final = {
 }
 
 
-def _ahead(tables: Tables) -> Iterator[Finding]:
+def _full_soon(tables: Tables) -> Iterator[Finding]:
     for row in [
         row for row in tables["capacity"] if row["days_left"] is not None and row["days_left"] < SOON_DAYS
     ][:2]:
@@ -320,6 +360,9 @@ def _ahead(tables: Tables) -> Iterator[Finding]:
             _ROOM.get(row["figure"], _ROOM[""]),
             1e6 / (row["days_left"] + 1),
         )
+
+
+def _spared(tables: Tables) -> Iterator[Finding]:
     saved = total(tables["advise_down"], "advisories", advise_down="topics")
     if saved:
         yield Finding(
@@ -330,4 +373,26 @@ def _ahead(tables: Tables) -> Iterator[Finding]:
         )
 
 
-_LOOKS: Final = (_spilled, _doubts, _waste, _ahead)
+_LOOKS: Final = (
+    _spilled,
+    _unreadable,
+    _unused_lines,
+    _other_trees,
+    _holes,
+    _strangers,
+    _silent,
+    _unjudged,
+    _strange_links,
+    _unset_clocks,
+    _clocks_that_are_off,
+    _storms,
+    _flapping_consumers,
+    _told_again,
+    _flapping_links,
+    _resyncs,
+    _still_away,
+    _were_away,
+    _unused_routes,
+    _full_soon,
+    _spared,
+)
