@@ -25,74 +25,40 @@ def parser() -> argparse.ArgumentParser:
         description="Read advisory logs: what consumers cost, whether advisories reached nodes that cannot"
         " use them, and what other networks of brokers would have cost. Runs on Spark; see docs/audit.md.",
     )
-    add = parser.add_argument
-    add("logs", nargs="*", metavar="LOG", help="files and folders: JSON lines, also .gz, and Parquet")
-    add("--deployment", metavar="FILE", help="the table of sites (CSV or Parquet): name, parent, role")
-    add("--out", metavar="DIR", type=Path, default=Path("report"), help="folder for what is written [report]")
-    add("--master", default="", help="Spark's master; [all cores of this machine]")
-    add(
+    parser.add_argument(
+        "logs", nargs="*", metavar="LOG", help="files and folders: JSON lines, also .gz, and Parquet"
+    )
+    parser.add_argument(
+        "--out", metavar="DIR", type=Path, default=Path("report"), help="folder for what is written [report]"
+    )
+    parser.add_argument("--json", action="store_true", help="print the summary as JSON")
+    parser.add_argument("--master", default="", help="Spark's master; [all cores of this machine]")
+    parser.add_argument(
         "--spark",
         action="append",
         default=[],
         metavar="NAME=VALUE",
         help="a setting of Spark; may be repeated",
     )
-    add("--ttl", type=int, default=4, metavar="K", help="what-if: network connectors with TTL 1 to K [4]")
-    add(
-        "--consumers",
-        action="append",
-        default=[],
-        metavar="ROLE:SHARING:COUNT[:KIND]",
-        help="what-if: a population instead of the logs' own, such as leaf:own:25 or leaf:offers:3:topic",
-    )
-    add("--usage", default="", metavar="FILE", help="messages by route: node, kind, destination, messages")
-    add("--figures", default="", metavar="FILE", help="figures over time: node, figure, at, value")
-    add(
-        "--consumer-events",
-        action="store_true",
-        help="a row for each coming and going of a consumer, also of a large log",
-    )
-    add(
-        "--limit",
-        action="append",
-        default=[],
-        metavar="FIGURE=N",
-        help="what is full: routes=50000, links=…, spool_bytes=…",
-    )
+    _of_input(parser)
+    _of_what_if(parser)
+    _of_capacity(parser)
+    _of_gates(parser)
+    _of_history(parser)
+    _of_following(parser)
+    return parser
+
+
+def _of_input(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument_group("what is audited").add_argument
+    add("--deployment", metavar="FILE", help="the table of sites (CSV or Parquet): name, parent, role")
     add(
         "--from",
         dest="source",
         choices=("activemq", "nats"),
         help="the logs are another broker's: import them",
     )
-    add(
-        "--follow",
-        metavar="DIR",
-        type=Path,
-        help="go on while logs arrive below DIR: alerts and counts in --out",
-    )
-    add("--window", default="5 minutes", help="follow: counts for each such time [5 minutes]")
-    add("--late", default="10 minutes", help="follow: how late a row may be [10 minutes]")
-    add(
-        "--storm", type=int, default=1000, metavar="N", help="follow: advisories in a window that are a storm"
-    )
-    add("--webhook", default="", metavar="URL", help="follow: POST each alert there too")
-    add(
-        "--alert-to", default="", metavar="DEST@URL", help="follow: send each alert to queue:NAME@http://NODE"
-    )
-    add(
-        "--strict",
-        action="store_true",
-        help="exit code 1 if anything was spilled, or not everything could be judged",
-    )
-    add("--require-all", action="store_true", help="exit code 1 if there is a site without a log")
-    add(
-        "--require-share",
-        type=share,
-        default=0.0,
-        metavar="P",
-        help="exit code 1 if fewer of the sites have a log, such as 95%%",
-    )
+    add("--tree", default="", metavar="NAME", help="the tree to audit, where the logs of several lie there")
     add(
         "--since",
         default="",
@@ -101,6 +67,53 @@ def parser() -> argparse.ArgumentParser:
     )
     add("--until", default="", metavar="TIME", help="leave out what was then and later")
     add("--day", default="", metavar="DATE", help="one day, UTC: --since and --until it; also 'yesterday'")
+    add(
+        "--consumer-events",
+        action="store_true",
+        help="a row for each coming and going of a consumer, also of a large log",
+    )
+
+
+def _of_what_if(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument_group("what other networks would cost").add_argument
+    add("--ttl", type=int, default=4, metavar="K", help="network connectors with TTL 1 to K [4]")
+    add(
+        "--consumers",
+        action="append",
+        default=[],
+        metavar="ROLE:SHARING:COUNT[:KIND]",
+        help="a population instead of the logs' own, such as leaf:own:25 or leaf:offers:3:topic",
+    )
+
+
+def _of_capacity(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument_group("what is used, and what will be full").add_argument
+    add("--usage", default="", metavar="FILE", help="messages by route: node, kind, destination, messages")
+    add("--figures", default="", metavar="FILE", help="figures over time: node, figure, at, value")
+    add(
+        "--limit",
+        action="append",
+        default=[],
+        metavar="FIGURE=N",
+        help="what is full: routes=50000, links=…, spool_bytes=…",
+    )
+
+
+def _of_gates(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument_group("exit code 1").add_argument
+    add("--strict", action="store_true", help="if anything was spilled, or not everything could be judged")
+    add("--require-all", action="store_true", help="if there is a site without a log")
+    add(
+        "--require-share",
+        type=share,
+        default=0.0,
+        metavar="P",
+        help="if fewer of the sites have a log, such as 95%%",
+    )
+
+
+def _of_history(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument_group("tables by day").add_argument
     add(
         "--history",
         default="",
@@ -114,10 +127,22 @@ def parser() -> argparse.ArgumentParser:
         default="",
         help="files of Parquet, or Delta tables (extra delta) [as it is there, else parquet]",
     )
-    add("--again", action="store_true", help="history: audit a day anew that is there, and replace it")
-    add("--tree", default="", metavar="NAME", help="the tree to audit, where the logs of several lie there")
-    add("--json", action="store_true", help="print the summary as JSON")
-    return parser
+    add("--again", action="store_true", help="audit a day anew that is there, and replace it")
+
+
+def _of_following(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument_group("following").add_argument
+    add(
+        "--follow",
+        metavar="DIR",
+        type=Path,
+        help="go on while logs arrive below DIR: alerts and counts in --out",
+    )
+    add("--window", default="5 minutes", help="counts for each such time [5 minutes]")
+    add("--late", default="10 minutes", help="how late a row may be [10 minutes]")
+    add("--storm", type=int, default=1000, metavar="N", help="advisories in a window that are a storm")
+    add("--webhook", default="", metavar="URL", help="POST each alert there too")
+    add("--alert-to", default="", metavar="DEST@URL", help="send each alert to queue:NAME@http://NODE")
 
 
 def share(text: str) -> float:
