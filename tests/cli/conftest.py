@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
@@ -14,6 +15,8 @@ from broker.cli import app as program
 from broker.node import Node
 from config.model import AdvisoryLog, Delivery, Listener, ServerTls, Site
 from sapwood.client import Client, connect
+
+sys.path.append(str(Path(__file__).parents[1] / "network"))  # for `nursery`
 
 Work = Callable[[Client], Coroutine[Any, Any, Any]]
 

@@ -8,6 +8,7 @@ from inspect import signature
 from pathlib import Path
 
 import pytest
+from nursery import ran as sapwood
 from typer import Typer
 from typer.main import get_group
 
@@ -86,23 +87,21 @@ TOKEN = write_token(
 GROUPS = ([], ["node"], ["config"], ["queue"], ["dead"], ["idl"], ["subscription"])
 
 
-def sapwood(*arguments: str, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-    command = [sys.executable, "-P", "-m", "broker.cli", *arguments]
-    return subprocess.run(command, input=given, capture_output=True, timeout=180)
-
-
 EACH_HELP = """
 import json, os, sys
+from typer.main import get_command
 from broker.cli.app import app
+command = get_command(app)
 for number, words in enumerate(json.load(sys.stdin)):
     if not os.fork():
         for stream, name in ((1, "out"), (2, "err")):
             os.dup2(os.open(f"{number}.{name}", os.O_CREAT | os.O_WRONLY), stream)
-        try: app([*words, "--help"], prog_name="sapwood")
+        try: command([*words, "--help"], prog_name="sapwood")
         finally: print(*sorted({name.partition(".")[0] for name in sys.modules}), file=sys.stderr)
     print(os.waitstatus_to_exitcode(os.wait()[1]))
 """
-"""Runs each command as a fork that has loaded nothing but the program, which takes longer than all else."""
+"""Runs each command as a fork that has loaded nothing but the program, and laid out its commands: that takes
+longer than all else."""
 
 
 @pytest.fixture(scope="module")
@@ -148,7 +147,7 @@ def test_every_command_can_speak_json(
 def test_the_version_is_printed() -> None:
     from importlib.metadata import version
 
-    assert sapwood("--version").stdout.decode().split() == ["sapwood", version("sapwood-node")]
+    assert sapwood("--version").stdout.split() == ["sapwood", version("sapwood-node")]
 
 
 @pytest.mark.parametrize(
@@ -169,13 +168,7 @@ def test_the_version_is_printed() -> None:
     ids=" ".join,
 )
 def test_wrong_use_is_exit_code_two_and_one_text(arguments: tuple[str, ...], tmp_path: Path) -> None:
-    ran = subprocess.run(
-        [sys.executable, "-P", "-m", "broker.cli", *arguments],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    ran = sapwood(*arguments, folder=tmp_path)
     assert ran.returncode == 2
     assert (ran.stderr or ran.stdout).strip()
     assert "Traceback" not in ran.stderr
@@ -292,8 +285,8 @@ def _paths(program: Typer, words: tuple[str, ...]) -> Iterator[str]:
 def test_a_node_that_does_not_answer_is_exit_code_one(arguments: tuple[str, ...]) -> None:
     ran = sapwood(*arguments)
     assert ran.returncode == 1
-    assert b"127.0.0.1:1 does not answer" in ran.stderr
-    assert b"Traceback" not in ran.stderr
+    assert "127.0.0.1:1 does not answer" in ran.stderr
+    assert "Traceback" not in ran.stderr
     assert not ran.stdout
     said = json.loads(sapwood(*arguments, "--json").stdout)
     assert said["exit_code"] == 1
@@ -325,7 +318,7 @@ def test_every_command_stands_in_one_section_of_the_help() -> None:
 
 def test_the_reference_is_printed(tmp_path: Path) -> None:
     for option, suffix in (("--xml", "xml"), ("--json", "yaml")):
-        said = sapwood("config", "reference", option).stdout.decode()
+        said = sapwood("config", "reference", option).stdout
         file = tmp_path / f"reference.{suffix}"
         file.write_text(json.loads(said)["reference"] if option == "--json" else said)
         assert load(file).name == "region-uk"
@@ -333,7 +326,7 @@ def test_the_reference_is_printed(tmp_path: Path) -> None:
 
 def test_the_schemas_are_printed() -> None:
     assert json.loads(sapwood("config", "schema").stdout)["$schema"]
-    assert sapwood("config", "schema", "--xsd").stdout.lstrip().startswith(b"<?xml")
+    assert sapwood("config", "schema", "--xsd").stdout.lstrip().startswith("<?xml")
     assert "schema" in json.loads(sapwood("config", "schema", "--xsd", "--json").stdout)["xsd"]
 
 
@@ -351,5 +344,5 @@ def test_a_wrong_table_is_refused_with_its_place_and_writes_nothing(tmp_path: Pa
     table.write_text("name,parent,role,address\nhq,,root,hq.example\nstore,nowhere,leaf,\n")
     ran = sapwood("config", "fleet", str(table), "--out", str(tmp_path / "out"))
     assert ran.returncode == 2
-    assert b"sites.csv:3" in ran.stderr
+    assert "sites.csv:3" in ran.stderr
     assert not (tmp_path / "out").exists()

@@ -8,14 +8,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from nursery import ran
 
 SAPWOOD = [sys.executable, "-P", "-m", "broker.cli"]
 
 
 def said(*words: str, **environment: str) -> str:
-    done = subprocess.run(
-        [*SAPWOOD, *words], env=os.environ | environment, capture_output=True, text=True, timeout=60
-    )
+    done = ran(*words, **environment)
     assert done.stderr == ""
     return done.stdout
 
@@ -49,7 +48,7 @@ def test_bash_completes_commands_and_options(line: str, expected: list[str], on_
         env=os.environ | {"PATH": on_the_path},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=180,
     )
     assert (done.stdout.split(), done.stderr) == (expected, "")
 
@@ -64,7 +63,7 @@ def test_other_shells_are_told_what_to_ask_and_answered(shell: str) -> None:
 
 
 def test_an_unknown_shell_is_wrong_use() -> None:
-    done = subprocess.run([*SAPWOOD, "completion", "csh"], capture_output=True, text=True, timeout=180)
+    done = ran("completion", "csh")
     assert (done.returncode, done.stderr) == (
         2,
         "sapwood: no completion for 'csh': expected bash, zsh, fish\n",

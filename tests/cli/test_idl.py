@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from nursery import ran as sapwood
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "interfaces"
 UNTIDY = 'struct a "A."{x:int64 "X."} # end\n'
@@ -14,10 +15,8 @@ TIDY = 'struct a "A." {\n  x: int64 "X."\n}  # end\n'
 WITHOUT_LARK = "import sys; sys.modules['lark'] = None; from broker.cli.program import main; main()"
 
 
-def sapwood(
-    *words: object, begin: tuple[str, ...] = ("-m", "broker.cli")
-) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, *begin, *map(str, words)]
+def python(program: str, *words: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-W", "error", "-c", program, *map(str, words)]
     return subprocess.run(command, capture_output=True, text=True)
 
 
@@ -116,13 +115,13 @@ def test_what_is_compared_must_be_right(tmp_path: Path) -> None:
 
 
 def test_the_extra_is_named_where_the_library_is_missing() -> None:
-    done = sapwood("idl", "check", EXAMPLES, begin=("-c", WITHOUT_LARK))
+    done = python(WITHOUT_LARK, "idl", "check", EXAMPLES)
     assert done.returncode == 1
     assert done.stderr == "sapwood: the Python package 'lark' is missing: pip install 'sapwood-node[idl]'\n"
 
 
 def test_other_commands_do_without_it() -> None:
-    assert sapwood("--help", begin=("-c", WITHOUT_LARK)).returncode == 0
+    assert python(WITHOUT_LARK, "--help").returncode == 0
 
 
 def test_python_is_written_into_a_package(tmp_path: Path) -> None:
@@ -131,13 +130,8 @@ def test_python_is_written_into_a_package(tmp_path: Path) -> None:
     assert f"{tmp_path}/chain/stock_v1.py" in done.stdout.splitlines()
     said = json.loads(sapwood("idl", "python", EXAMPLES, "--out", tmp_path / "again", "--json").stdout)
     assert len(said["written"]) == 6
-    begin = (
-        "-W",
-        "error",
-        "-c",
-        "import sys; sys.path.insert(0, sys.argv[1]); from chain import stock_v1, prices_v2",
-    )
-    assert sapwood(tmp_path, begin=begin).returncode == 0
+    program = "import sys; sys.path.insert(0, sys.argv[1]); from chain import stock_v1, prices_v2"
+    assert python(program, tmp_path).returncode == 0
 
 
 def test_no_python_is_written_from_wrong_definitions(tmp_path: Path) -> None:

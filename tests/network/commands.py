@@ -2,34 +2,17 @@
 
 import asyncio
 import json
-import signal
-from pathlib import Path
-from tempfile import TemporaryFile
 from typing import Any
 
-from harness import PATIENCE, WARNINGS_ARE_ERRORS, Network
-from nursery import COMMANDS, nursery
+from harness import PATIENCE, Network
+from nursery import command, content
 
 
 async def ran(*words: object, given: bytes = b"", together: bool = False) -> tuple[int, bytes, bytes]:
-    """Exit code, output and errors of a command, in a process of its own that begins with the program loaded.
-
-    `given`: its input. `together`: its errors stand in its output.
-    """
-    with TemporaryFile() as asked, TemporaryFile() as output, TemporaryFile() as errors:
-        asked.write(given)
-        asked.seek(0)
-        files = [output.fileno(), output.fileno() if together else errors.fileno(), asked.fileno()]
-        process = nursery(*COMMANDS, **WARNINGS_ARE_ERRORS).start(
-            [str(word) for word in words], Path.cwd(), files, WARNINGS_ARE_ERRORS
-        )
-        try:
-            code = await asyncio.wait_for(process.ended(), 2 * PATIENCE)
-        finally:
-            process.send_signal(signal.SIGKILL)
-        output.seek(0)
-        errors.seek(0)
-        return code, output.read(), errors.read()
+    """Exit code, output and errors of a command. `given`, `together`: as of `command`."""
+    with command(words, given, together=together) as (child, output, errors):
+        code = await asyncio.wait_for(child.ended(), 2 * PATIENCE)
+        return code, content(output), content(errors)
 
 
 async def sapwood(*arguments: str) -> tuple[int, str, str]:

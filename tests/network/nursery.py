@@ -18,12 +18,14 @@ import json
 import os
 import select
 import selectors
+import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryFile
+from typing import IO, Any
 
 NODES = ("broker.process", "broker.http.app", "uvloop")
 COMMANDS = (
@@ -109,6 +111,44 @@ class Nursery:
         """End, and with it its children."""
         self._orders.close()
         self._process.wait()
+
+
+@contextlib.contextmanager
+def command(
+    words: Sequence[object],
+    given: bytes = b"",
+    *,
+    folder: Path | None = None,
+    together: bool = False,
+    **environment: str,
+) -> Iterator[tuple[NurseryChild, IO[bytes], IO[bytes]]]:
+    """A command while it runs, with the files of its output and its errors. `given`: its input.
+
+    `together`: its errors stand in its output. `environment`: variables beside those of this process.
+    """
+    strict = {"PYTHONWARNINGS": "error"}
+    with TemporaryFile() as asked, TemporaryFile() as output, TemporaryFile() as errors:
+        asked.write(given)
+        asked.seek(0)
+        files = [output.fileno(), output.fileno() if together else errors.fileno(), asked.fileno()]
+        texts = [str(word) for word in words]
+        child = nursery(*COMMANDS, **strict).start(texts, folder or Path.cwd(), files, strict | environment)
+        try:
+            yield child, output, errors
+        finally:
+            child.send_signal(signal.SIGKILL)
+
+
+def ran(*words: object, folder: Path | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
+    """A command that has ended, and all that it said."""
+    with command(words, folder=folder, **environment) as (child, *files):
+        code = child.wait()
+        return subprocess.CompletedProcess(words, code, *(content(file).decode() for file in files))
+
+
+def content(file: IO[bytes]) -> bytes:
+    file.seek(0)
+    return file.read()
 
 
 @functools.cache
