@@ -83,10 +83,10 @@ def measure(folder: Path, files: int) -> dict[str, Any]:
     return {"files": files + each, "bytes": listing.bytes, "rows": used, "seconds": round(seconds, 1)}
 
 
-def main() -> int:
+def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="benchmarks.small_files", description=__doc__.splitlines()[0])
     parser.add_argument("--files", type=int, default=10_000, help="a multiple of 100")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="sapwood-small-files-") as folder:
         generate(Path(folder), options.files)
         found = measure(Path(folder), options.files)

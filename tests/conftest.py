@@ -12,6 +12,8 @@ import os
 import socket
 import subprocess
 import sys
+import time
+import warnings
 from collections.abc import Iterator
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
@@ -27,11 +29,12 @@ from broker.cli.demo import plan
 
 sys.path[:0] = [str(Path(__file__).parent / each) for each in (".", "brokers", "javascript", "ocaml")]
 
-from environments import REST, TABLE, TESTS, environment_of  # noqa: E402 - found by the line above
+from environments import REST, TABLE, TESTS, environment_of, turn_of  # noqa: E402 - found by the line above
 
 if TYPE_CHECKING:
     from bind_server import BindServer
     from mosquitto_server import MosquittoServer
+    from pyspark.sql import SparkSession
     from rabbitmq_server import RabbitServer
 
 settings.register_profile(
@@ -51,6 +54,7 @@ def pytest_configure(config: pytest.Config) -> None:
     Where no compiled modules are to lie beside the sources, those of this process, and of nodes and programs
     that tests start, lie in pytest's own folder: to compile all is half of what their start takes.
     """
+    gc.set_threshold(50_000, 20, 100)  # as seldom as in a node; to load the tests makes much that stays
     if sys.dont_write_bytecode:
         folder = str(config.rootpath / ".pytest_cache" / "compiled")
         sys.pycache_prefix = os.environ["PYTHONPYCACHEPREFIX"] = folder
@@ -83,10 +87,9 @@ def _compile_share(config: pytest.Config, process: int, processes: int) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_finish() -> None:
-    """The collector goes over what tests make, as seldom as in a node, and never again over their modules."""
+    """The collector never again goes over the modules of the tests."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(50_000, 20, 100)
 
 
 def pytest_sessionfinish() -> None:
@@ -121,8 +124,10 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFil
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Long files first (see `TABLE`), and no test that starts a broker where the table does not say so."""
-    order = {name: place for place, name in enumerate(TABLE)}
-    items.sort(key=lambda item: order[environment_of(item.path)])
+    items.sort(key=lambda item: turn_of(item.path))
+    for item in items:
+        if environment_of(item.path) == "spark":  # the first waits for the session, and each for Java
+            item.add_marker(pytest.mark.timeout(900))
     astray = [
         item.nodeid
         for item in items
@@ -226,6 +231,35 @@ def ocaml(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     base = tmp_path_factory.getbasetemp()
     return build(base.parent if "PYTEST_XDIST_WORKER" in os.environ else base)
+
+
+def archive_is_there() -> bool:
+    """Whether an audit has left its archive of classes here: a session starts with two thirds of the CPU."""
+    import pyspark
+
+    from audit.java import class_archive, java_home
+
+    found = class_archive(java_home(), f"pyspark {pyspark.__version__}", time.time())
+    return found.startswith('"-XX:SharedArchiveFile=')
+
+
+@pytest.fixture(scope="session")
+def spark() -> "Iterator[SparkSession]":
+    """One session for all tests that use Spark: to start one costs seconds and hundreds of MiB.
+
+    Its rows come to Python in the zone of this process; the tests reckon in UTC.
+    """
+    from audit import session
+
+    os.environ["TZ"] = "UTC"
+    if not archive_is_there():
+        os.environ["XDG_CACHE_HOME"] = os.devnull  # so that none is written
+    time.tzset()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)  # py4j leaves its sockets to the collector
+        started = session.start("local[2]", 0, {"spark.sql.shuffle.partitions": "2"})
+        yield started
+        started.stop()
 
 
 _domains = itertools.count(1)

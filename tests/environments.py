@@ -15,7 +15,12 @@ from typing import Final
 TESTS: Final = Path(__file__).parent
 REST: Final = "network"
 TABLE: Final[dict[str, tuple[str, ...]]] = {
-    "spark": ("audit", "benchmarks/test_audit.py", "tutorials/test_audit.py"),
+    "spark": (
+        "audit",
+        "benchmarks/test_audit.py",
+        "benchmarks/test_small_files.py",
+        "tutorials/test_audit.py",
+    ),
     "browser": ("dashboard", "hostile/test_web_page.py", "website/test_pictures.py"),
     "network": (
         "broker/core/neighbours/test_following.py",
@@ -27,6 +32,9 @@ TABLE: Final[dict[str, tuple[str, ...]]] = {
         "treeconnector/test_advisories_oracle.py",
     ),
     "brokers": (
+        "tutorials/test_tutorials.py",
+        "network/test_44_requests_are_answered.py",
+        "network/test_126_bindings_are_greeted_in_parts.py",
         "benchmarks/test_all.py",
         "benchmarks/test_footprint.py",
         "benchmarks/test_requests.py",
@@ -44,7 +52,6 @@ TABLE: Final[dict[str, tuple[str, ...]]] = {
         "network/test_42_a_name_at_a_broker_is_proven.py",
         "network/test_42_rabbitmq_line_to_the_broker.py",
         "network/test_43_mqtt_and_amqp.py",
-        "network/test_44_requests_are_answered.py",
         "network/test_45_location.py",
         "network/test_50_real_brokers.py",
         "network/test_51_conversions.py",
@@ -61,10 +68,8 @@ TABLE: Final[dict[str, tuple[str, ...]]] = {
         "network/test_109_a_reader_that_leaves_delays_nobody.py",
         "network/test_110_retained_at_a_rabbitmq.py",
         "network/test_128_a_value_that_several_sites_write.py",
-        "network/test_126_bindings_are_greeted_in_parts.py",
         "network/test_127_a_queue_of_a_site_with_a_nodes_name.py",
         "network/test_91_an_idle_leaf_loads_what_it_needs.py",
-        "tutorials/test_tutorials.py",
     ),
     "unit": (
         "arrows",
@@ -80,17 +85,30 @@ TABLE: Final[dict[str, tuple[str, ...]]] = {
 }
 """Of `network` are also seven files of the pure houses: they take long, or start processes.
 
-In the order in which all of them run: the longest files first, so that none of them is alone at the end."""
+In the order in which all of them run, row by row and file by file: the longest first, so that none of them is
+alone at the end."""
 
 
 @functools.cache
-def environment_of(path: Path) -> str:
-    """The row of a test's file."""
+def _named(path: Path) -> tuple[str, int]:
+    """The row of a test's file, and its place there; the files that no row names come last in theirs."""
     inside = path.relative_to(TESTS).as_posix()
     fitting = [
-        (len(prefix), name)
+        (len(prefix), name, place)
         for name, prefixes in TABLE.items()
-        for prefix in prefixes
+        for place, prefix in enumerate(prefixes)
         if inside == prefix or inside.startswith(f"{prefix}/")
     ]
-    return max(fitting)[1] if fitting else REST
+    _, name, place = max(fitting, default=(0, REST, len(TABLE[REST])))
+    return name, place
+
+
+def environment_of(path: Path) -> str:
+    """The row of a test's file."""
+    return _named(path)[0]
+
+
+def turn_of(path: Path) -> tuple[int, int]:
+    """When a test's file is run: sorted by it, all are in the order of the table."""
+    name, place = _named(path)
+    return list(TABLE).index(name), place

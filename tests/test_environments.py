@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from environments import REST, TABLE, TESTS, environment_of
+from environments import REST, TABLE, TESTS, environment_of, turn_of
 
 TOX = configparser.ConfigParser(interpolation=None)
 TOX.read(TESTS.parent / "tox.ini")
@@ -57,6 +57,14 @@ def test_the_longest_path_decides_and_the_rest_is_of_the_network() -> None:
     assert environment_of(TESTS / "network" / "test_30_mosquitto.py") == "brokers"
     assert environment_of(TESTS / "network" / "test_10_kill_in_turn.py") == REST
     assert environment_of(TESTS / "test_project.py") == REST
+
+
+def test_files_run_in_the_order_of_the_table_and_those_that_no_row_names_last_in_theirs() -> None:
+    spark, *others = TABLE["spark"]
+    inside = (TESTS / spark / "test_run.py", *(TESTS / other for other in others))
+    rest = (TESTS / TABLE[REST][-1], TESTS / "test_project.py", TESTS / TABLE["brokers"][0])
+    for files in (inside, rest):
+        assert sorted(set(files), key=turn_of) == list(files)
 
 
 @pytest.mark.parametrize(
