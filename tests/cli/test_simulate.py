@@ -121,16 +121,16 @@ def test_a_soak_that_fails_tells_seed_and_history_and_how_to_see_it_again(
 ) -> None:
     monkeypatch.setattr(Advertising, "tells_upward", False)
     exit_code, text, said = simulate(
-        "--soak", "1", "--seed", "4", "--trial", "weather", "--out", str(tmp_path)
+        "--soak", "1", "--seed", "1", "--trial", "interest", "--out", str(tmp_path)
     )
     assert exit_code == 1
-    assert "weather, seed 4: " in text
+    assert "interest, seed 1: " in text
     assert "  1 " in text
-    assert "1 seed from 4 on: 1 failed" in text
-    file = tmp_path / "weather-4.json"
+    assert "1 seed from 1 on: 1 failed" in text
+    file = tmp_path / "interest-1.json"
     assert f"sapwood simulate --replay {file}" in said
     assert simulate("--replay", str(file))[0] == 1
     monkeypatch.undo()
-    assert simulate("--replay", str(file))[:2] == (0, "weather, seed 4: goes well now\n")
+    assert simulate("--replay", str(file))[:2] == (0, "interest, seed 1: goes well now\n")
     exit_code, text, _ = simulate("--replay", str(file), "--json")
-    assert json.loads(text) == {"trial": "weather", "seed": 4, "failure": None}
+    assert json.loads(text) == {"trial": "interest", "seed": 1, "failure": None}
