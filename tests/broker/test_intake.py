@@ -178,7 +178,7 @@ async def test_no_files_left_is_said_and_the_oldest_makes_room(
     with pipe, other, caplog.at_level(logging.WARNING, "sapwood.intake"):
         acceptor = Acceptor([Full()], made, lambda guest: Echo(guest, []))  # type: ignore[list-item]
         other.send(b"x")
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(120):
             while not gone:
                 await asyncio.sleep(0.01)
         acceptor.close()

@@ -67,7 +67,7 @@ async def test_a_node_that_refuses_for_a_full_spool_is_not_ready_and_says_why(tm
         async for delivery in client.subscribe("queue:sales"):
             delivery.ack()
             break
-        await asyncio.wait_for(_until_ready(node), 5)
+        await asyncio.wait_for(_until_ready(node), 120)
     await node.stop()
 
 

@@ -190,6 +190,6 @@ def test_who_has_no_home_has_no_contexts(tmp_path: Path) -> None:
         check=True,
         env={},
         cwd=tmp_path,
-        timeout=60,
+        timeout=180,
     )
     assert "contexts={}" in done.stdout

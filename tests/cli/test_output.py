@@ -33,7 +33,7 @@ def test_slow_work_says_what_it_is_doing(
     monkeypatch.setattr(output, "PATIENCE", 0.0)
     monkeypatch.setattr(output, "note", note)
     with output.patience("counting"):
-        assert said.wait(10)
+        assert said.wait(120)
     assert capsys.readouterr().out == "counting …\n"
 
 

@@ -202,7 +202,7 @@ async def test_a_dead_letter_is_returned_and_read(tree: Tree, opened: Opened) ->
         await rows(page).get_by_role("checkbox").check()
         await page.get_by_role("button", name="Return 1").click()
         await expect(page.locator(".notice")).to_have_text("1 letter returned.")
-        delivery = await asyncio.wait_for(anext(subscription), 20)
+        delivery = await asyncio.wait_for(anext(subscription), 120)
         assert delivery.payload == b"read me"
         delivery.ack()
     await expect(rows(page)).to_have_count(0)
@@ -359,7 +359,7 @@ async def test_a_session_is_closed(tree: Tree, opened: Opened) -> None:
         question = page.get_by_role("dialog", name="Close this session?")
         await question.get_by_role("button", name="Close the session").click()
         await expect(page.locator(".notice")).to_have_text("1 connection closed.")
-        await asyncio.wait_for(lost.wait(), 20)
+        await asyncio.wait_for(lost.wait(), 120)
 
 
 async def test_a_channel_is_seen_by_whom_it_was_opened_to_what_and_how_much_it_moved(
@@ -429,7 +429,7 @@ async def test_the_path_of_a_message_across_three_nodes(tree: Tree, opened: Open
         await expect(page.get_by_role("button", name="Stop")).to_be_visible()
         await expect(page.locator(".empty")).to_contain_text("nothing has matched yet")
         await writer.send("queue:prices", b"46")
-        (await asyncio.wait_for(anext(subscription), 20)).ack()
+        (await asyncio.wait_for(anext(subscription), 120)).ack()
         await rows(page).filter(has_text="entered").locator("a").first.click()
         await expect(page.locator("#content h1")).to_have_text("Trace")
         await page.get_by_role("button", name="Ask again").click()

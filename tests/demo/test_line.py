@@ -92,7 +92,7 @@ async def test_a_stalled_line_swallows_and_lets_through_when_restored() -> None:
         assert line.bytes_passed == passed
         assert "stalled" in repr(line)
         await line.restore()
-        assert await asyncio.wait_for(reader.readexactly(6), 10) == b"during"
+        assert await asyncio.wait_for(reader.readexactly(6), 120) == b"during"
         writer.transport.abort()
 
 

@@ -405,7 +405,7 @@ async def test_a_wrong_destination_ends_its_own_call_only(played: Any, wrong: An
             lambda: client.subscribe(wrong).ready(),
         ):
             with pytest.raises((TypeError, ValueError), match=r"destination|name|kind"):
-                await asyncio.wait_for(use(), 10)
+                await asyncio.wait_for(use(), 120)
         await client.send(queue("q"), b"right")
     assert payloads_of(played.sent) == [b"right"]
     assert len(played.logins) == 1

@@ -92,7 +92,7 @@ async def test_silence_ends_with_the_time_and_the_name(grove: Any) -> None:
 async def test_a_question_that_was_lost_is_asked_again(grove: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cells, "_AGAIN_FIRST", 0.001)
     grove.cut("york")
-    asking = asyncio.create_task(grove.cells["hq"].ask("york", "status", timeout=20))
+    asking = asyncio.create_task(grove.cells["hq"].ask("york", "status", timeout=120))
     await asyncio.sleep(0.01)
     grove.forest.dial("york")
     assert await asking == {"name": "york"}
@@ -101,7 +101,7 @@ async def test_a_question_that_was_lost_is_asked_again(grove: Any, monkeypatch: 
 async def test_so_many_questions_at_once_and_no_more(grove: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cells, "MOST_QUESTIONS", 1)
     grove.cut("york")
-    asking = asyncio.create_task(grove.cells["hq"].ask("york", "status", timeout=20))
+    asking = asyncio.create_task(grove.cells["hq"].ask("york", "status", timeout=120))
     await asyncio.sleep(0)
     with pytest.raises(TooManyQuestions):
         await grove.cells["hq"].ask("north", "status")
@@ -310,7 +310,7 @@ async def test_that_there_is_no_such_node_is_believed_of_those_who_are_certain(
 ) -> None:
     """Neither of a node beside, nor of one below, nor of one that may be anybody: what was sent back."""
     north = grove.cells["north"]
-    asking = asyncio.create_task(north.ask("bath", "status", timeout=20))
+    asking = asyncio.create_task(north.ask("bath", "status", timeout=120))
     grove.hosts["north"].asleep = True
     await asyncio.sleep(0)
     (number,) = north._asked
@@ -327,7 +327,7 @@ async def test_that_there_is_no_such_node_is_believed_of_those_who_are_certain(
 async def test_an_answer_that_is_no_json_is_an_error(grove: Any, payload: bytes) -> None:
     grove.cut("york")
     hq = grove.cells["hq"]
-    asking = asyncio.create_task(hq.ask("north", "status", timeout=20))
+    asking = asyncio.create_task(hq.ask("north", "status", timeout=120))
     grove.hosts["north"].asleep = True
     grove.cells["north"]._inside.letters()
     await asyncio.sleep(0)

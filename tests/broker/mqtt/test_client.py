@@ -55,7 +55,7 @@ async def logged_in(folder: Path) -> AsyncIterator[tuple[asyncio.StreamReader, a
     reader, writer = await asyncio.open_connection("127.0.0.1", node.report.door.port)
     try:
         writer.write(CONNECT)
-        assert await asyncio.wait_for(reader.readexactly(4), 10) == b"\x20\x02\x00\x00"
+        assert await asyncio.wait_for(reader.readexactly(4), 120) == b"\x20\x02\x00\x00"
         yield reader, writer
     finally:
         writer.close()
@@ -75,7 +75,7 @@ async def test_others_have_turns_between_the_packets_of_a_client(
         turns = Turns()
         try:
             writer.write(b"".join(publish(number) for number in range(1, COUNT + 1)))
-            answered = await asyncio.wait_for(reader.readexactly(4 * COUNT), 60)
+            answered = await asyncio.wait_for(reader.readexactly(4 * COUNT), 300)
         finally:
             turns.end()
     assert answered == b"".join(b"\x40\x02" + number.to_bytes(2) for number in range(1, COUNT + 1))
@@ -100,7 +100,7 @@ async def test_what_a_client_sent_together_is_committed_together(
         monkeypatch.setattr(shares, "GATHERS", 1e9)
         monkeypatch.setattr(GroupCommit, "submit", submit)
         writer.write(b"".join(publish(number) for number in range(1, COUNT + 1)))
-        answered = await asyncio.wait_for(reader.readexactly(4 * COUNT), 60)
+        answered = await asyncio.wait_for(reader.readexactly(4 * COUNT), 300)
         monkeypatch.undo()
     assert answered == b"".join(b"\x40\x02" + number.to_bytes(2) for number in range(1, COUNT + 1))
     assert len(submitted) < COUNT / 4
@@ -133,7 +133,7 @@ async def test_others_have_turns_between_the_filters_of_a_packet(
         monkeypatch.setattr(MqttReading, method, counted)
         try:
             writer.write(asked + publish(9))
-            answered = await asyncio.wait_for(reader.readexactly(len(answer) + 4), 60)
+            answered = await asyncio.wait_for(reader.readexactly(len(answer) + 4), 300)
         finally:
             turns.end()
     puback = b"\x40\x02\x00\x09"
