@@ -65,8 +65,8 @@ class Housekeeping:
     def run(self) -> None:
         context, clock, custody = self._context, self._context.clock, self._context.custody
         self.next = clock.now + _EVERY
-        for second_passed in context.policies.second_passed:
-            second_passed()
+        for policy in context.policies.second_passed:
+            policy.second_passed()
         if custody.expiry.is_due(clock.now):
             clock.go_on(self._expired, self._expired)
         if self._is_full_of_dead():

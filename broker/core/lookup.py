@@ -61,8 +61,8 @@ class Lookup:
         return f"<Lookup with {len(self.neighbours)} neighbours meshed={self.meshed}>"
 
     def _named(self, destination: Destination) -> Destination | None:
-        for name in self.policies.named:
-            if (named := name(destination)) is not None:
+        for policy in self.policies.named:
+            if (named := policy.named(destination)) is not None:
                 return named
         return None
 
@@ -188,7 +188,7 @@ class Lookup:
             return False
         return not any(
             wanted or (wanted is None and not waits)
-            for wanted in (is_wanted(destination) for is_wanted in self.policies.is_wanted)
+            for wanted in (policy.is_wanted(destination) for policy in self.policies.is_wanted)
         )
 
     def is_unread(self, queue: Queue) -> bool:
@@ -342,11 +342,11 @@ class Lookup:
         """
         node = queue.destination.node if queue.destination is not None else ""
         if is_incarnation(node) and node not in self.mine:
-            for tell in self.policies.is_unknown:
-                tell(queue)
+            for policy in self.policies.is_unknown:
+                policy.is_unknown(queue)
         elif queue.created and not queue.home:
-            for is_kept in self.policies.is_kept:
-                is_kept(queue)
+            for policy in self.policies.is_kept:
+                policy.is_kept(queue)
 
     def is_unroutable(self, queue: Queue) -> bool:
         """Is it for the dumpster: a queue's address that is no cell here, and that nothing else takes?

@@ -353,8 +353,8 @@ class NodeCore:
                 self.admission.handle(link, link.handle_timer(self.clock.now))
         self.clock.run_due()
         for key in self.interests.expire(self.clock.now):
-            for local_route_changed in self.policies.local_route_changed:
-                local_route_changed(key)
+            for policy in self.policies.local_route_changed:
+                policy.local_route_changed(key)
         if self.clock.now >= self.housekeeping.next:
             self._keep_ticks(_TICKS_AT_LEAST)
             self.housekeeping.run()

@@ -7,8 +7,9 @@ Law: a question is answered by the first that has something to say. An observer 
 that it is told of.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, Protocol
+from collections.abc import Iterable, Mapping
+from functools import cache
+from typing import Final
 
 from broker.core.links.neighbour import Neighbour
 from broker.core.messages.queue import Backlog, Queue, QueueEntry, StoredBundle
@@ -227,12 +228,6 @@ class Policy:
         """These are for the site's broker."""
 
 
-class PermitChanged(Protocol):
-    """`Policy.permit_changed` of one policy."""
-
-    def __call__(self, child: Neighbour, *, anew: bool) -> None: ...
-
-
 _MOMENTS: Final = tuple(name for name in vars(Policy) if not name.startswith("_"))
 
 
@@ -242,65 +237,70 @@ class Policies:
     Made before what asks it, and filled once everything is there.
     """
 
+    __slots__ = ("order", *_MOMENTS)
+
+    order: tuple[Policy, ...]
+    restore: tuple[Policy, ...]
+    why_not_enter: tuple[Policy, ...]
+    why_not_above: tuple[Policy, ...]
+    why_not_answer: tuple[Policy, ...]
+    why_not_take: tuple[Policy, ...]
+    is_twin: tuple[Policy, ...]
+    has_room_for_refused: tuple[Policy, ...]
+    why_not_go_on: tuple[Policy, ...]
+    must_stay: tuple[Policy, ...]
+    may_retain: tuple[Policy, ...]
+    why_not_tell: tuple[Policy, ...]
+    owner_of: tuple[Policy, ...]
+    takes_from_site: tuple[Policy, ...]
+    is_answered: tuple[Policy, ...]
+    is_nobodys: tuple[Policy, ...]
+    is_offered_up: tuple[Policy, ...]
+    may_go_back_up: tuple[Policy, ...]
+    named: tuple[Policy, ...]
+    is_wanted: tuple[Policy, ...]
+    is_settling: tuple[Policy, ...]
+    has_just_gone: tuple[Policy, ...]
+    bundle_arrived: tuple[Policy, ...]
+    refused: tuple[Policy, ...]
+    kept_refused: tuple[Policy, ...]
+    follows_node: tuple[Policy, ...]
+    is_unknown: tuple[Policy, ...]
+    is_kept: tuple[Policy, ...]
+    doomed: tuple[Policy, ...]
+    static_routes_changed: tuple[Policy, ...]
+    routed: tuple[Policy, ...]
+    sent: tuple[Policy, ...]
+    acknowledged: tuple[Policy, ...]
+    waits_for_lost: tuple[Policy, ...]
+    forgotten: tuple[Policy, ...]
+    retained_anew: tuple[Policy, ...]
+    replaced: tuple[Policy, ...]
+    consumer_changed: tuple[Policy, ...]
+    local_route_changed: tuple[Policy, ...]
+    interest_changed: tuple[Policy, ...]
+    transient_ended: tuple[Policy, ...]
+    queue_destroyed: tuple[Policy, ...]
+    subscription_ended: tuple[Policy, ...]
+    abandoned: tuple[Policy, ...]
+    second_passed: tuple[Policy, ...]
+    link_up: tuple[Policy, ...]
+    link_down: tuple[Policy, ...]
+    said: tuple[Policy, ...]
+    streamed: tuple[Policy, ...]
+    neighbour_gone: tuple[Policy, ...]
+    names_changed: tuple[Policy, ...]
+    permit_changed: tuple[Policy, ...]
+    withdrawn: tuple[Policy, ...]
+    permits_changed: tuple[Policy, ...]
+    mesh_changed: tuple[Policy, ...]
+    authorities_told: tuple[Policy, ...]
+    wanted_changed: tuple[Policy, ...]
+    for_site: tuple[Policy, ...]
+
     def __init__(self) -> None:
-        self.order: tuple[Policy, ...] = ()
-        self.restore: tuple[Callable[[Mapping[str, bytes]], None], ...] = ()
-        self.why_not_enter: tuple[Callable[[Destination], str], ...] = ()
-        self.why_not_above: tuple[Callable[[Destination], str], ...] = ()
-        self.why_not_answer: tuple[Callable[[str], str], ...] = ()
-        self.why_not_take: tuple[Callable[[Neighbour, Header, bytes, Opening], str], ...] = ()
-        self.is_twin: tuple[Callable[[Neighbour, Header, bytes], bool], ...] = ()
-        self.has_room_for_refused: tuple[Callable[[Neighbour, int], bool], ...] = ()
-        self.why_not_go_on: tuple[Callable[[QueueEntry], str], ...] = ()
-        self.must_stay: tuple[Callable[[QueueEntry], bool], ...] = ()
-        self.may_retain: tuple[Callable[[Header, str], bool], ...] = ()
-        self.why_not_tell: tuple[Callable[[Neighbour, str], str], ...] = ()
-        self.owner_of: tuple[Callable[[str], str], ...] = ()
-        self.takes_from_site: tuple[Callable[[str], bool], ...] = ()
-        self.is_answered: tuple[Callable[[StoredBundle], bool], ...] = ()
-        self.is_nobodys: tuple[Callable[[Destination], bool], ...] = ()
-        self.is_offered_up: tuple[Callable[[Destination], bool], ...] = ()
-        self.may_go_back_up: tuple[Callable[[Destination], bool], ...] = ()
-        self.named: tuple[Callable[[Destination], Destination | None], ...] = ()
-        self.is_wanted: tuple[Callable[[Destination], bool | None], ...] = ()
-        self.is_settling: tuple[Callable[[], bool], ...] = ()
-        self.has_just_gone: tuple[Callable[[Destination], bool], ...] = ()
-        self.bundle_arrived: tuple[Callable[[Neighbour, Destination, StoredBundle], None], ...] = ()
-        self.refused: tuple[Callable[[Neighbour, Destination, str], None], ...] = ()
-        self.kept_refused: tuple[Callable[[Neighbour, QueueEntry], None], ...] = ()
-        self.follows_node: tuple[Callable[[QueueEntry], None], ...] = ()
-        self.is_unknown: tuple[Callable[[Queue], None], ...] = ()
-        self.is_kept: tuple[Callable[[Queue], None], ...] = ()
-        self.doomed: tuple[Callable[[Queue], None], ...] = ()
-        self.static_routes_changed: tuple[Callable[[], None], ...] = ()
-        self.routed: tuple[Callable[[Destination, str, int], None], ...] = ()
-        self.sent: tuple[Callable[[Neighbour, Header, bytes], None], ...] = ()
-        self.acknowledged: tuple[Callable[[QueueEntry, int], None], ...] = ()
-        self.waits_for_lost: tuple[Callable[[Neighbour], None], ...] = ()
-        self.forgotten: tuple[Callable[[str], None], ...] = ()
-        self.retained_anew: tuple[Callable[[str], None], ...] = ()
-        self.replaced: tuple[Callable[[StoredBundle, str], None], ...] = ()
-        self.consumer_changed: tuple[Callable[[str, Destination, str], None], ...] = ()
-        self.local_route_changed: tuple[Callable[[Destination], None], ...] = ()
-        self.interest_changed: tuple[Callable[[Destination], None], ...] = ()
-        self.transient_ended: tuple[Callable[[str], None], ...] = ()
-        self.queue_destroyed: tuple[Callable[[str], None], ...] = ()
-        self.subscription_ended: tuple[Callable[[str], None], ...] = ()
-        self.abandoned: tuple[Callable[[Backlog], None], ...] = ()
-        self.second_passed: tuple[Callable[[], None], ...] = ()
-        self.link_up: tuple[Callable[[Neighbour, LinkUp], None], ...] = ()
-        self.link_down: tuple[Callable[[Neighbour], None], ...] = ()
-        self.said: tuple[Callable[[Neighbour, Event], None], ...] = ()
-        self.streamed: tuple[Callable[[Neighbour, OfStream], None], ...] = ()
-        self.neighbour_gone: tuple[Callable[[Neighbour, str], None], ...] = ()
-        self.names_changed: tuple[Callable[[tuple[str, ...]], None], ...] = ()
-        self.permit_changed: tuple[PermitChanged, ...] = ()
-        self.withdrawn: tuple[Callable[[list[Advice]], None], ...] = ()
-        self.permits_changed: tuple[Callable[[], None], ...] = ()
-        self.mesh_changed: tuple[Callable[[], None], ...] = ()
-        self.authorities_told: tuple[Callable[[bytes], None], ...] = ()
-        self.wanted_changed: tuple[Callable[[], None], ...] = ()
-        self.for_site: tuple[Callable[[list[BrokerDelivery]], None], ...] = ()
+        self.order = ()
+        self.add(())
 
     def __repr__(self) -> str:
         return f"<Policies {', '.join(type(policy).__name__ for policy in self.order)}>"
@@ -308,15 +308,23 @@ class Policies:
     def add(self, policies: Iterable[Policy]) -> None:
         """These come after those that are there."""
         self.order = (*self.order, *policies)
-        for moment in _MOMENTS:
-            plain = getattr(Policy, moment)
-            asked = [each for each in self.order if getattr(type(each), moment) is not plain]
-            setattr(self, moment, tuple(getattr(each, moment) for each in asked))
+        for places, moments in _overridden(tuple(map(type, self.order))):
+            asked = tuple(self.order[place] for place in places)
+            for moment in moments:
+                setattr(self, moment, asked)
 
 
-def first_reason(asked: Iterable[Callable[..., str]], *about: Any) -> str:
+@cache
+def _overridden(kinds: tuple[type[Policy], ...]) -> tuple[tuple[tuple[int, ...], tuple[str, ...]], ...]:
+    """The places of those that override the same methods, with these methods. Nodes are alike in it."""
+    found: dict[tuple[int, ...], list[str]] = {}
+    for moment in _MOMENTS:
+        plain = getattr(Policy, moment)
+        places = tuple(place for place, kind in enumerate(kinds) if getattr(kind, moment) is not plain)
+        found.setdefault(places, []).append(moment)
+    return tuple((places, tuple(moments)) for places, moments in found.items())
+
+
+def first_reason(reasons: Iterable[str]) -> str:
     """The first answer that is not empty."""
-    for why_not in asked:
-        if why := why_not(*about):
-            return why
-    return ""
+    return next(filter(None, reasons), "")

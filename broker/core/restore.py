@@ -104,8 +104,8 @@ class Restoration:
     def run(self, meta: Mapping[str, bytes], loaded: Rows) -> None:
         """`meta`: the values among the rows, by their names."""
         policies = self._context.policies
-        for restore in policies.restore:
-            restore(meta)
+        for policy in policies.restore:
+            policy.restore(meta)
         self._custody.restore_doubt(int(meta.get(DOUBTED, b"0")))
         self._neighbours(loaded, meta.get(ENDED))
         self._ancestry.restore_chain(meta)
@@ -120,8 +120,8 @@ class Restoration:
             header = decode_header(retained.header)
             for gone in self._topics.retained.put(retained.topic, header, retained.body):
                 self._custody.transaction.delete(RetainedRow, gone)
-                for forgotten in policies.forgotten:
-                    forgotten(gone)
+                for policy in policies.forgotten:
+                    policy.forgotten(gone)
         for seen in sorted(loaded.rows(SeenRow), key=lambda row: row.at):
             self._arrivals.seen.restore(seen)
         self._subscriptions(loaded)

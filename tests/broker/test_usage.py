@@ -34,8 +34,8 @@ class Core:
         self.policies = Policies()
 
     def message(self, count: int) -> None:
-        for routed in self.policies.routed:
-            routed(parse("queue:sales"), "store", count)
+        for policy in self.policies.routed:
+            policy.routed(parse("queue:sales"), "store", count)
 
 
 @pytest.fixture

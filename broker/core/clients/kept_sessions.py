@@ -123,8 +123,8 @@ class KeptSession:
             if (shared := self._shared(name)) is not None:
                 shared.holders = max(shared.holders - 1, 0)
                 if not (shared.attached or shared.lasts):
-                    for ended in self._context.policies.subscription_ended:
-                        ended(shared.id)
+                    for policy in self._context.policies.subscription_ended:
+                        policy.subscription_ended(shared.id)
 
     def _shared(self, name: str) -> Subscription | None:
         """The shared subscription of which a value is."""
@@ -236,8 +236,8 @@ class KeptSessions(Policy):
             session.drop(name)
             found = self._topics.durable(token, name.removeprefix(READS)) if name.startswith(READS) else None
             if found is not None:
-                for ended in self._context.policies.subscription_ended:
-                    ended(found.id)
+                for policy in self._context.policies.subscription_ended:
+                    policy.subscription_ended(found.id)
         self._context.custody.transaction.delete(ClientRow, (token, ""))
 
     def second_passed(self) -> None:

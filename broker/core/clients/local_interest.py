@@ -26,14 +26,14 @@ class LocalInterest:
         context, policies = self._context, self._context.policies
         self._events += 1
         cause = f"{context.name}:{context.identity.start}:{self._events}"
-        for log in policies.consumer_changed:
-            log(op, key, cause)
+        for policy in policies.consumer_changed:
+            policy.consumer_changed(op, key, cause)
         change = self._interests.add if op == "add" else self._interests.remove
         if change(key, consumer, cause, context.clock.now):
-            for keep in policies.local_route_changed:
-                keep(key)
-        for look in policies.interest_changed:
-            look(key)
+            for policy in policies.local_route_changed:
+                policy.local_route_changed(key)
+        for policy in policies.interest_changed:
+            policy.interest_changed(key)
 
     def came(self, consumer: PushConsumer) -> None:
         """It reads a queue; one of a session's own is nobody else's business."""

@@ -120,7 +120,9 @@ class MandatoryNotices(Policy):
         refused: dict[QueueEntry, str] = {}
         for entry in asking[:PART]:
             custody.body(entry)
-            if why := first_reason(self._context.policies.why_not_go_on, entry):
+            if why := first_reason(
+                policy.why_not_go_on(entry) for policy in self._context.policies.why_not_go_on
+            ):
                 refused[entry] = why
             elif self._tell(entry.stored, entry.done):
                 told.add(entry)

@@ -140,7 +140,7 @@ class Producers:
             return False
         if not message.properties.reply_to:
             raise BadRequest("to be told of a queue that does not exist, name a reply queue for the answer")
-        if any(is_nobodys(destination) for is_nobodys in self._context.policies.is_nobodys):
+        if any(policy.is_nobodys(destination) for policy in self._context.policies.is_nobodys):
             raise NoSuchQueue(f"QUEUE_DOES_NOT_EXIST: nobody in the whole tree serves {destination}")
         return True
 

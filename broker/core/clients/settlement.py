@@ -41,8 +41,8 @@ class Settlement:
 
     def count(self, entry: QueueEntry, messages: int) -> None:
         """So many messages of an entry were acknowledged."""
-        for acknowledged in self._policies.acknowledged:
-            acknowledged(entry, messages)
+        for policy in self._policies.acknowledged:
+            policy.acknowledged(entry, messages)
 
     def _settle(self, session: Session, given: ConsumerDelivery, bits: int, touched: dict[str, Queue]) -> int:
         entry = given.entry

@@ -22,6 +22,7 @@ from broker.core.delivery.delivery import Dispatcher
 from broker.core.errors import BadRequest, NotFound, NotLoggedIn, SwitchError
 from broker.core.messages.queue import Queue
 from broker.core.messages.queue_names import TRANSIENT
+from broker.core.policy import first_reason
 from broker.core.routing.admission import MessageAdmission
 from broker.core.routing.forwarding import Forwarder
 from broker.core.routing.subscriptions import SHARED
@@ -124,7 +125,7 @@ class Switch:
 
     def _owner_of(self, token: str) -> str:
         """Whose a session of that name would be, '' = of nobody in particular."""
-        return next((owner for owner_of in self._policies.owner_of if (owner := owner_of(token))), "")
+        return first_reason(policy.owner_of(token) for policy in self._policies.owner_of)
 
     def close(self, connection: Connection) -> None:
         """A connection is gone. With its session's last one the session ends."""
@@ -159,8 +160,8 @@ class Switch:
         for _ in range(min(most, len(session.transient))):
             name = session.transient.pop()
             if name not in heir.transient:
-                for end in self._policies.transient_ended:
-                    end(name)
+                for policy in self._policies.transient_ended:
+                    policy.transient_ended(name)
 
     def _session(self, connection: Connection) -> Session:
         if connection.session is None:
@@ -180,8 +181,8 @@ class Switch:
     def destroy(self, connection: Connection, name: str) -> None:
         """Delete a queue with all its messages; its readers end. Raises `NotFound`, or `SwitchError`."""
         name = self.local_queues.deletable(self._session(connection), name)
-        for destroyed in self._policies.queue_destroyed:
-            destroyed(name)
+        for policy in self._policies.queue_destroyed:
+            policy.queue_destroyed(name)
 
     def names(self, connection: Connection, prefix: str, *, read: bool) -> Iterator[str]:
         """The first queues made here whose names begin so, in order; `read`: only those with a consumer.
@@ -283,8 +284,8 @@ class Switch:
     def _end_durable(self, session: Session, name: str) -> None:
         if (found := self._topics.durable(session.token, name)) is None:
             raise NotFound(f"this session has no durable subscription {name!r}")
-        for ended in self._policies.subscription_ended:
-            ended(found.id)
+        for policy in self._policies.subscription_ended:
+            policy.subscription_ended(found.id)
 
     def acknowledge(self, connection: Connection, transfer: int, done: Outcome) -> None:
         """One message is dealt with; `done` is called after the commit."""

@@ -97,7 +97,7 @@ class Dispatcher:
             if size and self._must_rest(queue, size, left):
                 queue.turn = before
                 return
-            if why := first_reason(self.policies.why_not_go_on, entry):
+            if why := first_reason(policy.why_not_go_on(entry) for policy in self.policies.why_not_go_on):
                 queue.waiting.popleft()
                 self._bury_rest(entry, why)
                 continue
@@ -183,8 +183,8 @@ class Dispatcher:
         except FrameError:
             return False
         entry.given |= given.bits
-        for routed in self.policies.routed:
-            routed(entry.queue.destination or entry.stored.header.destination, LOCAL, count)
+        for policy in self.policies.routed:
+            policy.routed(entry.queue.destination or entry.stored.header.destination, LOCAL, count)
         self.custody.trace.delivered(given)
         if consumer.session.token:  # the node itself has none
             self.counters["delivered"] += count

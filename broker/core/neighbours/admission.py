@@ -114,11 +114,11 @@ class LinkAdmission:
                 if neighbour is None:
                     return
                 if isinstance(event, events.OfStream):
-                    for streamed in self._context.policies.streamed:
-                        streamed(neighbour, event)
+                    for policy in self._context.policies.streamed:
+                        policy.streamed(neighbour, event)
                 elif not self._custody.said(neighbour, event):
-                    for said in self._context.policies.said:
-                        said(neighbour, event)
+                    for policy in self._context.policies.said:
+                        policy.said(neighbour, event)
 
     # --- handshake
 
@@ -261,8 +261,8 @@ class LinkAdmission:
         if hello.mesh or self._lookup.meshed or neighbour.relation is not Relation.CHILD:
             self._neighbourhood.look_again()
         self._neighbourhood.wake(neighbour)
-        for link_up in context.policies.link_up:
-            link_up(neighbour, event)
+        for policy in context.policies.link_up:
+            policy.link_up(neighbour, event)
         self._neighbourhood.go_on(neighbour)
         if neighbour.relation is Relation.CHILD:
             self._relocation.settle(neighbour)

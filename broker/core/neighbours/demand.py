@@ -166,8 +166,8 @@ class Demand(Policy):
         """May it soon be known here that somebody reads a queue that seems to be read nowhere?"""
         policies = self._context.policies
         if self._is_settling is None:
-            self._is_settling = any(is_settling() for is_settling in policies.is_settling)
-        return self._is_settling or any(has_gone(queue) for has_gone in policies.has_just_gone)
+            self._is_settling = any(policy.is_settling() for policy in policies.is_settling)
+        return self._is_settling or any(policy.has_just_gone(queue) for policy in policies.has_just_gone)
 
     # --- what the parents answer
 

@@ -190,8 +190,8 @@ class OwnMesh(Policy):
                 self.greet(neighbour)
 
     def _names_changed(self, names: Iterable[str]) -> None:
-        for names_changed in self._context.policies.names_changed:
-            names_changed(tuple(names))
+        for policy in self._context.policies.names_changed:
+            policy.names_changed(tuple(names))
 
     def _keep_left(self, names: list[str]) -> None:
         self._left = names
@@ -228,8 +228,8 @@ class OwnMesh(Policy):
             case events.MeshChanged(members, left):
                 self.changed_at(neighbour, members, left)
             case events.PeerAuthorities(certificates) if neighbour.relation is Relation.PARENT:
-                for authorities_told in self._context.policies.authorities_told:
-                    authorities_told(certificates)
+                for policy in self._context.policies.authorities_told:
+                    policy.authorities_told(certificates)
             case events.PeerLeft():
                 self._peer_left(neighbour)
             case _:
@@ -328,8 +328,8 @@ class OwnMesh(Policy):
         )
 
     def _look_whom_to_dial(self) -> None:
-        for mesh_changed in self._context.policies.mesh_changed:
-            mesh_changed()
+        for policy in self._context.policies.mesh_changed:
+            policy.mesh_changed()
 
     def _look_later(self) -> None:
         """Whom to dial, when a node that is away has not dialled for long."""

@@ -277,8 +277,8 @@ class Relocation(Policy):
         context = self._context
         if neighbour.link is not None:
             self._links.drop(neighbour, "forgotten")
-        for neighbour_gone in context.policies.neighbour_gone:
-            neighbour_gone(neighbour, MOVED if moved else "left")
+        for policy in context.policies.neighbour_gone:
+            policy.neighbour_gone(neighbour, MOVED if moved else "left")
         context.custody.transaction.delete(LinkRow, neighbour.name)
         numbered = neighbour.empty_outbox()
         self._loans.may_have_arrived(neighbour, numbered)

@@ -141,6 +141,6 @@ class StaticRouting(Policy):
         self._look_again()
 
     def _look_again(self) -> None:
-        for changed in self._context.policies.static_routes_changed:
-            changed()
+        for policy in self._context.policies.static_routes_changed:
+            policy.static_routes_changed()
         self._forwarder.look_again(self._context.custody.queues.values())

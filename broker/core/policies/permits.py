@@ -244,8 +244,8 @@ class ChildPermits(Policy):
         """What is granted may have changed: for which children has it? `again`: look at all routes."""
         policies = self._context.policies
         self._above = {parent: Permit(rules) for parent, rules in self._told.items()}
-        for permits_changed in policies.permits_changed:
-            permits_changed()
+        for policy in policies.permits_changed:
+            policy.permits_changed()
         for neighbour in self._context.children():
             permit = self.permit_of(neighbour.name)
             changed = permit.grants != neighbour.permit.grants
@@ -254,8 +254,8 @@ class ChildPermits(Policy):
                 self._greet(neighbour)
             if changed or again:
                 neighbour.permitted_at = self._context.clock.now
-                for permit_changed in policies.permit_changed:
-                    permit_changed(neighbour, anew=changed)
+                for policy in policies.permit_changed:
+                    policy.permit_changed(neighbour, anew=changed)
                 self._sweep(neighbour)
 
     def _sweep(self, neighbour: Neighbour) -> None:

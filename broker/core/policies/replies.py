@@ -58,7 +58,7 @@ class Replies(Policy):
         where = _place(reply_to)
         if where is None or (where.node and self._is_below_here(self._node_of(where))):
             return ""
-        why = first_reason(self._context.policies.why_not_above, where)
+        why = first_reason(policy.why_not_above(where) for policy in self._context.policies.why_not_above)
         if not why and self._is_fresh_elsewhere(where):
             own = self._context.name
             why = f"PERMIT: {own} may have answers sent to its own nodes, not to {where.node[:64]}"
@@ -81,8 +81,8 @@ class Replies(Policy):
             return ""  # a part of it went just now
         why = self.why_not(came, header, Opening(header, self._context.custody.body(entry)))
         if why:
-            for refused in self._context.policies.refused:
-                refused(came, header.destination, why)
+            for policy in self._context.policies.refused:
+                policy.refused(came, header.destination, why)
         else:
             self._looked_at = looked_at
         return why
@@ -119,5 +119,5 @@ def name_of(context: Context, incarnation: str) -> str:
     if incarnation in context.custody.mine:
         return context.name
     asked = queue("", incarnation)
-    found = (name for named in context.policies.named if (name := named(asked)) is not None)
+    found = (name for policy in context.policies.named if (name := policy.named(asked)) is not None)
     return next((each.node for each in found), "")

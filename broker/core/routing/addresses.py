@@ -228,7 +228,9 @@ class LogicalAddresses(Policy):
         self.counters["who_has_in"] += len(keys)
         known: list[Entry] = []
         for key in keys:
-            why = first_reason(self._context.policies.why_not_tell, neighbour, key)
+            why = first_reason(
+                policy.why_not_tell(neighbour, key) for policy in self._context.policies.why_not_tell
+            )
             entry = None if why else self._known(key)
             if entry is not None:
                 known.append(entry)
@@ -252,7 +254,9 @@ class LogicalAddresses(Policy):
 
     def _denied(self, neighbour: Neighbour, found: Whereabouts) -> bool:
         """It may have asked for an incarnation, and is not to know of the node that has it."""
-        why = first_reason(self._context.policies.why_not_tell, neighbour, found.name)
+        why = first_reason(
+            policy.why_not_tell(neighbour, found.name) for policy in self._context.policies.why_not_tell
+        )
         if why and neighbour.link is not None:
             neighbour.link.say.nobody([found.name, incarnation_text(found.incarnation)], why)
         return bool(why)
@@ -386,8 +390,8 @@ class LogicalAddresses(Policy):
             self._forwarder.dispatch(queue)
             return 1
         queue.end_rest()
-        for doomed in context.policies.doomed:
-            doomed(queue)
+        for policy in context.policies.doomed:
+            policy.doomed(queue)
         few = min(len(queue.waiting), PART)
         for _ in range(few):
             queued = queue.waiting.popleft()
@@ -440,7 +444,11 @@ class LogicalAddresses(Policy):
         if context.lacks_parent or (context.role.has_parent and not parents):
             return
         offers = context.policies.is_offered_up
-        due = [name for name in self._untold if not parents or any(said(domain(name)) for said in offers)]
+        due = [
+            name
+            for name in self._untold
+            if not parents or any(policy.is_offered_up(domain(name)) for policy in offers)
+        ]
         entries = [self.cache.named(name, context.clock.now) for name in due]
         found = [entry.found for entry in entries if entry is not None and self._is_below(entry)]
         for name in due:

@@ -162,7 +162,7 @@ class MessageAdmission:
         if not wanted or not self._context.parents or not self._goes_up_alone(destination, scope):
             return
         for reply_to in wanted:
-            why = first_reason(self._policies.why_not_answer, reply_to)
+            why = first_reason(policy.why_not_answer(reply_to) for policy in self._policies.why_not_answer)
             if why:
                 self.refused[SwitchError.code] += len(messages)
                 raise SwitchError(why)
@@ -195,13 +195,15 @@ class MessageAdmission:
             raise SwitchError(f"REFUSED: {destination} is for nodes: ask a node through its HTTP API")
         destination = self._lookup.address(destination)
         self.check_open()
-        why = first_reason(self._policies.why_not_above, destination)
+        why = first_reason(policy.why_not_above(destination) for policy in self._policies.why_not_above)
         if why and self._goes_up_alone(destination, scope):
             raise SwitchError(why)
         if size > self._largest:
             most = self._context.settings.max_message
             raise TooLarge(f"{size} bytes: this node takes messages of at most {most}")
-        full = first_reason(self._policies.why_not_enter, destination) or self.why_full(destination, scope)
+        full = first_reason(
+            policy.why_not_enter(destination) for policy in self._policies.why_not_enter
+        ) or self.why_full(destination, scope)
         full = full or self._why_crowded_out(destination)
         if full:
             raise QueueFull(f"QUEUE_FULL: {full}")
@@ -262,7 +264,9 @@ class MessageAdmission:
         given_back = header.flags & (Flag.REROUTED | Flag.MAYBE_DUPLICATE)
         if not given_back and not self.is_from_below(neighbour, header.origin):
             return f"ORIGIN: {header.origin[:64]!r} is not below {neighbour.name}"
-        why = first_reason(self._policies.why_not_take, neighbour, header, body, opening)
+        why = first_reason(
+            policy.why_not_take(neighbour, header, body, opening) for policy in self._policies.why_not_take
+        )
         if not why:
             opening.properties()
         return why

@@ -96,18 +96,18 @@ class Arrivals:
             left &= ~mask_bits(header.done)
         if not left:
             self._custody.trace.dropped(header, "none of its messages is left")
-        elif fault and any(is_twin(neighbour, header, body) for is_twin in self._policies.is_twin):
+        elif fault and any(policy.is_twin(neighbour, header, body) for policy in self._policies.is_twin):
             self._context.counters["duplicates_dropped"] += left.bit_count()
             self._custody.trace.dropped(header, "it was given back before")
         elif fault:
             self._bury(stored, neighbour, fault)
-            for refused in self._policies.refused:
-                refused(neighbour, destination, fault)
+            for policy in self._policies.refused:
+                policy.refused(neighbour, destination, fault)
         elif self._is_left(stored, left):
             self._route(stored, neighbour.name, "")
             if self._admission.is_tight(neighbour, destination):
-                for arrived in self._policies.bundle_arrived:
-                    arrived(neighbour, destination, stored)
+                for policy in self._policies.bundle_arrived:
+                    policy.bundle_arrived(neighbour, destination, stored)
 
     def refuse(self, header: Header, body: bytes, reason: str) -> None:
         """A bundle made here of what cannot go into the tree: it is dead where it entered."""
@@ -148,10 +148,13 @@ class Arrivals:
         return identity in self.seen or identity in self._custody.kept or header.id in self.seen
 
     def _bury(self, stored: StoredBundle, neighbour: Neighbour, reason: str) -> None:
-        if all(has_room(neighbour, stored.size) for has_room in self._policies.has_room_for_refused):
+        if all(
+            policy.has_room_for_refused(neighbour, stored.size)
+            for policy in self._policies.has_room_for_refused
+        ):
             entry = self._dead(stored, neighbour.name, reason)
-            for kept in self._policies.kept_refused:
-                kept(neighbour, entry)
+            for policy in self._policies.kept_refused:
+                policy.kept_refused(neighbour, entry)
         else:
             self._custody.buried[reason.partition(":")[0]] += stored.header.count
 
@@ -175,12 +178,14 @@ class Arrivals:
         else:
             if self._static.aliases:
                 self._readdress(stored)
-            if stored.header.flags & Flag.TELL and any(tell(stored) for tell in self._policies.is_answered):
+            if stored.header.flags & Flag.TELL and any(
+                policy.is_answered(stored) for policy in self._policies.is_answered
+            ):
                 return
             entry = self.wait(stored, came, sender, destination)
             if entry is not None and destination.kind == Kind.TOPIC:
-                for followed in self._policies.follows_node:
-                    followed(entry)
+                for policy in self._policies.follows_node:
+                    policy.follows_node(entry)
 
     def _readdress(self, stored: StoredBundle) -> None:
         """It goes on under the address that its alias stands for."""
@@ -245,8 +250,8 @@ class Arrivals:
         queue.tally.entered += header.count
         if not queue.tally.active:
             self._custody.stir(queue)
-        for routed in self._policies.routed:
-            routed(header.destination, hop.name, header.count)
+        for policy in self._policies.routed:
+            policy.routed(header.destination, hop.name, header.count)
         entry = self._custody.add(stored, hop.queue, came, self._clock.now)
         if not hop.outbox:
             hop.progress_at = self._clock.now

@@ -85,8 +85,8 @@ class EarlierWriters:
                 continue
             self._drop(name, origin)
             if origin == self._context.name:
-                for replaced in self._context.policies.replaced:
-                    replaced(stored, came)
+                for policy in self._context.policies.replaced:
+                    policy.replaced(stored, came)
             elif (
                 child is not None
                 and child not in onward

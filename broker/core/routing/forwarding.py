@@ -98,8 +98,8 @@ class Forwarder:
         if is_too_large(stored, neighbour):
             return False
         neighbour.link.say.volatile(stored.head, stored.body)
-        for routed in self._policies.routed:
-            routed(stored.header.destination, neighbour.name, stored.header.count)
+        for policy in self._policies.routed:
+            policy.routed(stored.header.destination, neighbour.name, stored.header.count)
         self._count_out(neighbour, 1, stored.header.count)
         self._custody.trace.sent_volatile(stored.header, neighbour.name)
         return True
@@ -210,7 +210,9 @@ class Forwarder:
             if self._custody.buried.total() + len(queue.resting) - passed >= PART:
                 self._keep_for_later(queue, entry)
                 return None
-            if entry.row < queue.unfollowed and any(stays(entry) for stays in self._policies.must_stay):
+            if entry.row < queue.unfollowed and any(
+                policy.must_stay(entry) for policy in self._policies.must_stay
+            ):
                 self._keep_for_later(queue, entry)
                 return None
             if self._dispatcher.expired(entry):
@@ -222,7 +224,7 @@ class Forwarder:
             elif entry.row < queue.swept and (why := self._why_not(entry, neighbour)):
                 neighbour.refusals.add(why, entry.open)
                 self._dispatcher.bury(entry, why)
-            elif why := first_reason(self._policies.why_not_go_on, entry):
+            elif why := first_reason(policy.why_not_go_on(entry) for policy in self._policies.why_not_go_on):
                 self._dispatcher.bury(entry, why)
             elif not queue.destination and neighbour.holds(entry.stored.header.destination):
                 queue.resting[entry.row] = entry
@@ -309,7 +311,7 @@ class Forwarder:
 
     def _may_go_back_up(self, entry: QueueEntry) -> bool:
         key = entry.stored.header.destination.route_key
-        return any(may_go(key) for may_go in self._policies.may_go_back_up)
+        return any(policy.may_go_back_up(key) for policy in self._policies.may_go_back_up)
 
     def _assign(self, neighbour: Neighbour, entry: QueueEntry) -> None:
         if entry.queue.destination and self._goes_back(entry, neighbour):
@@ -326,8 +328,10 @@ class Forwarder:
             self._custody.sent(entry.queue, entry.note, -entry.open)
             entry.note = ""
         self._dispatcher.parted(entry)
-        for routed in self._policies.routed:
-            routed(entry.queue.destination or entry.stored.header.destination, neighbour.name, entry.open)
+        for policy in self._policies.routed:
+            policy.routed(
+                entry.queue.destination or entry.stored.header.destination, neighbour.name, entry.open
+            )
         self._custody.move(entry, neighbour.queue)
         if not neighbour.outbox:
             neighbour.progress_at = self._clock.now
@@ -359,8 +363,8 @@ class Forwarder:
             link.say.bundle(entry.number, head_of(entry, self._clock.now), body)
             if neighbour.relation is Relation.CHILD:
                 header = outgoing(entry, self._clock.now) if entry.done else entry.stored.header
-                for sent in self._policies.sent:
-                    sent(neighbour, header, body)
+                for policy in self._policies.sent:
+                    policy.sent(neighbour, header, body)
             messages += entry.open
         self._count_out(neighbour, len(ready), messages)
 

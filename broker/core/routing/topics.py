@@ -149,8 +149,8 @@ class Topics:
         queue = subscription.queue
         self._context.counters["unsubscribed"] += queue.messages
         left = queue.empty()
-        for abandoned in self._policies.abandoned:
-            abandoned(left)
+        for policy in self._policies.abandoned:
+            policy.abandoned(left)
         del self.subscriptions[subscription.id]
         if subscription.name:
             self._count(subscription.session, -1)
@@ -332,8 +332,8 @@ class Topics:
         queue.targets = frozenset((neighbour.name,))
         forwarder.dispatch(queue)
         if self._lookup.meshed and not neighbour.up:
-            for waits in self._policies.waits_for_lost:
-                waits(neighbour)
+            for policy in self._policies.waits_for_lost:
+                policy.waits_for_lost(neighbour)
 
     def _add_to(self, queue: Queue, stored: StoredBundle, came: str, whom: str) -> bool:
         """Let it wait for a neighbour, as far as the topic's policy lets so much wait."""
@@ -372,7 +372,7 @@ class Topics:
             self._context.counters["unreadable"] = self._context.counters.get("unreadable", 0) + 1
             return
         name = header.destination.name
-        if last is None or not all(may(header, sender) for may in self._policies.may_retain):
+        if last is None or not all(policy.may_retain(header, sender) for policy in self._policies.may_retain):
             self.forget(name)
             return
         kept, small = last
@@ -382,8 +382,8 @@ class Topics:
             return
         before = self.retained.get(name)
         if before is None or (before[0].id, before[0].done) != (kept.id, kept.done):
-            for retained_anew in self._policies.retained_anew:
-                retained_anew(name)
+            for policy in self._policies.retained_anew:
+                policy.retained_anew(name)
         gone = self.retained.put(name, kept, small)
         self._custody.transaction.put(RetainedRow(name, bundles.encode_header(kept), small))
         for topic_gone in gone:
@@ -400,8 +400,8 @@ class Topics:
         self._tell_forgotten(name)
 
     def _tell_forgotten(self, name: str) -> None:
-        for forgotten in self._policies.forgotten:
-            forgotten(name)
+        for policy in self._policies.forgotten:
+            policy.forgotten(name)
 
     def reads(self, subscription: Subscription, name: str) -> bool:
         """Is a subscription of many patterns given this topic?"""

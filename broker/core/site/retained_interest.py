@@ -202,8 +202,8 @@ class RetainedInterest(Policy):
             self._tell_followed()
 
     def _tell_followed(self) -> None:
-        for wanted_changed in self._context.policies.wanted_changed:
-            wanted_changed()
+        for policy in self._context.policies.wanted_changed:
+            policy.wanted_changed()
 
     def _is_below(self, header: Header) -> bool:
         """Is it from a node below this one?"""
@@ -221,7 +221,7 @@ class RetainedInterest(Policy):
         if table.mesh:
             return True
         if header.origin == context.name:
-            takes = (takes_from_site(name) for takes_from_site in context.policies.takes_from_site)
+            takes = (policy.takes_from_site(name) for policy in context.policies.takes_from_site)
             return name not in self._from_site or any(takes)
         parents = table.parents
         if self._is_below(header):

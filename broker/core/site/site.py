@@ -124,8 +124,8 @@ class SiteClient(Policy):
             return
         self.consumers[key] = {_RECOVERED}
         if not key.node and self._interests.add(key, _consumer_id(_RECOVERED), _RECOVERED, now) is not None:
-            for local_route_changed in self._context.policies.local_route_changed:
-                local_route_changed(key)
+            for policy in self._context.policies.local_route_changed:
+                policy.local_route_changed(key)
         self._read(key)
 
     def end(self) -> None:
@@ -251,8 +251,8 @@ class SiteClient(Policy):
         destination = deliveries[0].destination
         if self.greetings and destination.kind == Kind.TOPIC:
             self.greetings.passes(destination.name, retained=deliveries[0].retained)
-        for for_site in self._context.policies.for_site:
-            for_site(deliveries)
+        for policy in self._context.policies.for_site:
+            policy.for_site(deliveries)
 
     def replaced(self, stored: StoredBundle, came: str) -> None:
         """The broker has an older one. If nobody there reads the topic, this is taken out there again."""
@@ -422,8 +422,8 @@ class SiteClient(Policy):
         self._note_topic(key)
         if key.kind == Kind.TOPIC and key not in self._wanted:
             self._interest.unwanted(key.name)
-        for wanted_changed in self._context.policies.wanted_changed:
-            wanted_changed()
+        for policy in self._context.policies.wanted_changed:
+            policy.wanted_changed()
 
     def _is_wanted(self, key: Destination) -> bool:
         context, mine = self._context, len(self.consumers.get(key, ()))

@@ -197,8 +197,8 @@ class SiteGreetings(Policy):
         return [BrokerDelivery(self._number, header.destination, last, True, True, doubted, progress.alone)]
 
     def _deliver(self, given: list[BrokerDelivery]) -> None:
-        for for_site in self._context.policies.for_site if given else ():
-            for_site(given)
+        for policy in self._context.policies.for_site if given else ():
+            policy.for_site(given)
 
     # --- messages meanwhile
 

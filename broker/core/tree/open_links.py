@@ -109,5 +109,5 @@ class OpenLinks:
         neighbour.held.abandon_snapshot()
         neighbour.disconnected(context.clock.now, text)
         context.touch(neighbour)
-        for link_down in context.policies.link_down:
-            link_down(neighbour)
+        for policy in context.policies.link_down:
+            policy.link_down(neighbour)

@@ -233,8 +233,8 @@ async def test_very_much_that_is_wanted_is_told_some_at_a_time(
         keys = frozenset(parse(f"queue:q{number}") for number in range(20_000))
         monkeypatch.setattr(SiteClient, "wanted", keys)
         counting = asyncio.ensure_future(count())
-        for changed in node.core.policies.wanted_changed:
-            changed()
+        for policy in node.core.policies.wanted_changed:
+            policy.wanted_changed()
         told_at = []
         monkeypatch.setattr(bridge, "want", lambda wanted: told_at.append((wanted, turns)))
         await until(lambda: bool(told_at))
