@@ -6,6 +6,7 @@ no copy refers to a bundle that has gone.
 
 import copy
 import uuid
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
 from typing import Any, NamedTuple, cast
 
@@ -103,7 +104,7 @@ class Disk:
 
     def __init__(self, store_id: bytes = b"") -> None:
         self.routes = Routes()
-        self.tables: dict[type[Any], MutableMapping[Any, Any]] = {table: {} for table in KEYS}
+        self.tables: defaultdict[type[Any], MutableMapping[Any, Any]] = defaultdict(dict)
         self.tables[RouteRow] = self.routes
         self.store_id = store_id or uuid.uuid4().bytes
         self.start = 0
@@ -118,7 +119,10 @@ class Disk:
         """A copy, as a disk image or yesterday's backup is one."""
         made = copy.copy(self)
         made.routes = self.routes.copy()
-        made.tables = {table: dict(rows) for table, rows in self.tables.items() if table is not RouteRow}
+        made.tables = defaultdict(dict)
+        made.tables.update(
+            (table, dict(rows)) for table, rows in self.tables.items() if table is not RouteRow
+        )
         made.tables[RouteRow] = made.routes
         made._copies = dict(self._copies)
         made._paged = dict(self._paged)
@@ -179,7 +183,7 @@ class Disk:
         return [DiskBundle(row.row, row.header, len(row.body)) for row in rows]
 
     def rows(self, table: type[Any]) -> list[Any]:
-        found = self.tables[table]
+        found = self.tables.get(table, {})
         return [found[key] for key in sorted(found)]
 
     def copies(self, but: Covered) -> Iterator[StoredEntry]:

@@ -35,6 +35,11 @@ class Machine(Site):
     most that it ever kept. `speed`, `busy_until`: packets wait until its processor has done those before.
     """
 
+    was_told = False
+    peak_bytes = 0
+    cut_until = 0.0
+    application: Application | None = None
+
     def __init__(
         self,
         world: Surroundings,
@@ -69,15 +74,11 @@ class Machine(Site):
         self.busy_until = 0.0
         self.wakes_at = 0.0
         self.looks_at = 0.0
-        self.was_told = False
-        self.peak_bytes = 0
         self._kept = 0
         self._pause = _EVERY
         self.failures: dict[str, int] = {}
-        self.cut_until = 0.0
         self.ends: dict[object, End[Self]] = {}
         self.dialled: dict[str, End[Self] | None] = {}
-        self.application: Application | None = None
 
     def boot(self) -> NodeCore:
         core = super().boot()

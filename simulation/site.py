@@ -18,7 +18,7 @@ from sapwood.protocol import bundles
 from sapwood.protocol.bundles import Message
 from sapwood.protocol.destinations import Destination
 from simulation.disk import Disk
-from treeconnector.identity import Identity
+from treeconnector.identity import Identity, Shown
 from treeconnector.link import LinkSettings
 
 _MESH_SECRET: Final = b"what the nodes of a mesh prove to each other"
@@ -40,6 +40,14 @@ class Silent:
     def advisories(self, peer: str, direction: str, advices: list[Any]) -> None: ...
     def link(self, op: str, peer: str, direction: str) -> None: ...
     def chain(self, chain: list[str]) -> None: ...
+
+
+def _no_secret(name: str, dials: bool, shown: Shown, role: str) -> None:
+    """Links here are proved with none."""
+
+
+def _no_limit(child: str) -> None:
+    """Nobody says how many routes a child may have."""
 
 
 class Site:
@@ -129,12 +137,12 @@ class Site:
             random_bytes=secrets.token_bytes,
             read_bodies=self.disk.bodies,
             read_copies=self.disk.read_copies,
-            secret_of=lambda name, dials, certified, role: None,
+            secret_of=_no_secret,
             chronicle=self.chronicle,
             zone=self.zone,
             mesh=MeshSettings(dict.fromkeys(self.mesh, ()), _MESH_SECRET, ways=self.ways),
         )
-        core.permits.configure(self.grant_of, lambda child: None)
+        core.permits.configure(self.grant_of, _no_limit)
         core.start(self.disk)
         self.disk.routes.share(core.table.route)
         return core

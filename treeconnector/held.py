@@ -135,7 +135,7 @@ class Held:
         self._tally = Tally()
         self._declined: dict[Destination, Route] = {}
         self._waiting: dict[Destination, None] = {}
-        self._offered_dormant: set[Destination] = set()
+        self._offered_dormant: dict[Destination, None] = {}
         self._weight = self._declined_weight = 0
         self._unmarked: set[Destination] | None = None
         self.dormant = False
@@ -230,7 +230,7 @@ class Held:
             route = Route(key, self._gateway, bool(row.live), intern(row.origin), row.cause, row.reads)
             self._tally.add(key, standing(route.live, route.reads))
             if not route.live:
-                self._offered_dormant.add(key)
+                self._offered_dormant[key] = None
             if row.declined:
                 self._declined[key] = route
                 self._declined_weight += _weight(key)
@@ -271,9 +271,9 @@ class Held:
             self._tally.remove(key, before)
         self._tally.add(key, offered)
         if offered.live:
-            self._offered_dormant.discard(key)
+            self._offered_dormant.pop(key, None)
         else:
-            self._offered_dormant.add(key)
+            self._offered_dormant[key] = None
         origin = intern(advice.origin)  # one text for the thousands of routes of a store
         route = Route(key, self._gateway, offered.live, origin, advice.cause, advice.reads)
         reason = self._why_not(route)
@@ -290,7 +290,7 @@ class Held:
         if before is None:
             return
         self._tally.remove(key, before)
-        self._offered_dormant.discard(key)
+        self._offered_dormant.pop(key, None)
         if self._declined.pop(key, None) is not None:
             self._declined_weight -= _weight(key)
         elif self._table.drop(key, self._gateway, cause, origin) is not None:

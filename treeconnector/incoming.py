@@ -5,7 +5,6 @@ has more under way than this end's window: a bundle may come while fewer than `w
 than `window_bytes` are unacknowledged. What is buffered here is at most one unfinished bundle.
 """
 
-from collections import deque
 from typing import Final
 
 import msgspec
@@ -65,7 +64,7 @@ class Incoming:
         self._max_message = max_message
         self._window_bundles = window_bundles
         self._window_bytes = window_bytes
-        self._sizes: deque[int] = deque()
+        self._sizes: list[int] = []
         self._unacknowledged = 0
         self._assembly = Assembly(max_message)
         self._snapshot_left: int | None = None
@@ -85,8 +84,9 @@ class Incoming:
             raise LocalError(f"cannot acknowledge {received}: only {self.received} has arrived")
         if received <= self.acknowledged:
             return False
-        for _ in range(received - self.acknowledged):
-            self._unacknowledged -= self._sizes.popleft()
+        committed = received - self.acknowledged
+        self._unacknowledged -= sum(self._sizes[:committed])
+        del self._sizes[:committed]
         self.acknowledged = received
         return True
 

@@ -77,10 +77,13 @@ class Handshake:
         return fault
 
     def up(self, standing: Standing, peer: Hello) -> LinkUp:
-        """Both have proved themselves: where they go on."""
+        """Both have proved themselves: where they go on. Nobody asks for the proofs again."""
         assert self._theirs is not None
         agreed = positions.agree(standing.position, self._theirs.position, self._transcript.session)
-        return LinkUp(peer, agreed, self._theirs.held_count, self._theirs.held_digest)
+        up = LinkUp(peer, agreed, self._theirs.held_count, self._theirs.held_digest)
+        self._packet = self.peer_packet = b""
+        self._theirs = self.standing = None
+        return up
 
 
 def refusal_of(frame: frames.Refuse) -> tuple[Refusal, str]:

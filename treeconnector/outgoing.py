@@ -7,7 +7,6 @@ control frames go between the pieces of a large bundle. Everything is pulled: no
 Acks and pongs are kept as their last value only, since each covers those before it.
 """
 
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
@@ -130,15 +129,15 @@ class Outgoing:
         self.window_bytes = 0
         self.sent = self.acked = 0
         self.next_number = 1
-        self._control: deque[bytes] = deque()
+        self._control: list[bytes] = []
         self._control_bytes = 0
         self._ack: int | None = None
         self._pong: int | None = None
         self._snapshot: Snapshot | None = None
-        self._waiting: deque[_Waiting] = deque()
+        self._waiting: list[_Waiting] = []
         self._bundle_bytes = 0
         self._current: _Waiting | None = None
-        self._unacked: deque[int] = deque()
+        self._unacked: list[int] = []
         self._unacked_bytes = 0
 
     def __repr__(self) -> str:
@@ -270,8 +269,9 @@ class Outgoing:
         """The peer has committed through `received`. Returns whether that is news."""
         if not self.acked <= received <= self.sent:
             raise SequenceError(f"an ack of {received}: expected {self.acked} to {self.sent}")
-        for _ in range(received - self.acked):
-            self._unacked_bytes -= self._unacked.popleft()
+        committed = received - self.acked
+        self._unacked_bytes -= sum(self._unacked[:committed])
+        del self._unacked[:committed]
         news = received > self.acked
         self.acked = received
         if self._waiting:
@@ -295,11 +295,15 @@ class Outgoing:
         return packets(taken, self.max_frame) if taken else taken
 
     def _take_control(self, taken: list[bytes], room: int) -> int:
-        control = self._control
-        while control and room > 0:
-            taken.append(control.popleft())
-            room -= len(taken[-1])
-            self._control_bytes -= len(taken[-1])
+        leaves = 0
+        for frame in self._control:
+            if room <= 0:
+                break
+            taken.append(frame)
+            leaves += 1
+            room -= len(frame)
+            self._control_bytes -= len(frame)
+        del self._control[:leaves]
         if self._ack is not None and room > 0:
             taken.append(encode(Ack(self._ack)))
             self._ack = None
@@ -320,13 +324,16 @@ class Outgoing:
         return room
 
     def _take_bundles(self, taken: list[bytes], room: int) -> None:
+        waiting, begun = self._waiting, 0
         while room > 0:
             if self._current is not None:
                 room -= self._take_piece(self._current, taken)
-            elif not self._waiting or (self._waiting[0].number and not self._window_is_open):
-                return
+            elif begun == len(waiting) or (waiting[begun].number and not self._window_is_open):
+                break
             else:
-                room -= self._take_next(self._waiting.popleft(), taken)
+                room -= self._take_next(waiting[begun], taken)
+                begun += 1
+        del waiting[:begun]
 
     def _take_next(self, waiting: _Waiting, taken: list[bytes]) -> int:
         if waiting.number:

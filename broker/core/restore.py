@@ -202,10 +202,8 @@ class Restoration:
         for row_number in () if rows else loaded.lone_bundles():
             self._custody.transaction.delete(BundleRow, row_number)
         for neighbour in self._context.neighbours.values():
-            ordered = sorted(neighbour.outbox, key=lambda entry: entry.number)
-            neighbour.outbox.clear()
-            neighbour.outbox.extend(ordered)
-            neighbour.outbox_bytes = sum(entry.stored.size for entry in ordered)
+            neighbour.outbox.sort(key=lambda entry: entry.number)
+            neighbour.outbox_bytes = sum(entry.stored.size for entry in neighbour.outbox)
         for queue in self._orphaned:
             self._removal.end_orphans(queue)
 

@@ -22,7 +22,6 @@ from broker.core.delivery.delivery import Dispatcher
 from broker.core.errors import BadRequest, NotFound, NotLoggedIn, SwitchError
 from broker.core.messages.queue import Queue
 from broker.core.messages.queue_names import TRANSIENT
-from broker.core.policy import first_reason
 from broker.core.routing.admission import MessageAdmission
 from broker.core.routing.forwarding import Forwarder
 from broker.core.routing.subscriptions import SHARED
@@ -125,7 +124,7 @@ class Switch:
 
     def _owner_of(self, token: str) -> str:
         """Whose a session of that name would be, '' = of nobody in particular."""
-        return first_reason(policy.owner_of(token) for policy in self._policies.owner_of)
+        return next(filter(None, (policy.owner_of(token) for policy in self._policies.owner_of)), "")
 
     def close(self, connection: Connection) -> None:
         """A connection is gone. With its session's last one the session ends."""

@@ -8,8 +8,11 @@ A consumer here may be given what a neighbour sent before that is committed here
 the neighbour sends it again. So what that had numbered before the first link after a crash is *doubted*.
 """
 
-from collections import deque
+from bisect import bisect_right
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any, Final
 
 import msgspec
@@ -30,6 +33,7 @@ from treeconnector.relations import Relation
 from treeconnector.wording import counted
 
 _LISTED: Final = 10
+_number: Final = attrgetter("number")
 
 
 class Detail(msgspec.Struct, omit_defaults=True):
@@ -51,6 +55,19 @@ class Detail(msgspec.Struct, omit_defaults=True):
     above: list[str] = []
 
 
+def _up_to(number: int, entries: list[QueueEntry]) -> list[QueueEntry]:
+    """Take those out that are numbered so, or lower: the first ones."""
+    count = bisect_right(entries, number, key=_number)
+    taken = entries[:count]
+    del entries[:count]
+    return taken
+
+
+_ALONE: Final[frozenset[str]] = frozenset()
+_COUNTED: Final = ("in", "out", "in_bundles", "out_bundles", "volatile_dropped")
+
+
+@dataclass(slots=True, eq=False, repr=False)
 class Neighbour:
     """Routes, position, outbox and what waits for one neighbour. `link`: None while it is down.
 
@@ -64,64 +81,60 @@ class Neighbour:
     lost its state.
     """
 
-    def __init__(self, name: str, relation: Relation, queue: Queue, held: Held) -> None:
-        self.name = name
-        self.relation = relation
-        self.queue = queue
-        self.held = held
-        self.store_id = b""
-        self.start = 0
-        self.epoch = 0
-        self.received = 0
-        self.assigned = 0
-        self.deleted = 0
-        self.session = 0
-        self.met = 0
-        self.committed = 0
-        self.sent = 0
-        self.acknowledged = 0
-        self.will_say = False
-        self.starts_anew = False
-        self.crashed = False
-        self.doubted = 0
-        self.detail = Detail()
-        self.link: Link | None = None
-        self.blocked = ""
-        self.progress_at = 0.0
-        self.error = ""
-        self.attempts = 0
-        self.since = 0.0
-        self.broken_at = 0.0
-        self.kin: frozenset[str] = frozenset()
-        self.group = name
-        self.dormant = False
-        self.former: dict[str, int] = {}
-        self.untold: set[str] = set()
-        self.outbox: deque[QueueEntry] = deque()
-        self.unsent: deque[QueueEntry] = deque()
-        self.outbox_bytes = 0
-        self.window_bundles = 0
-        self.window_bytes = 0
-        self.max_message = 0
-        self.wants: deque[Queue] = deque()
-        self._wanting: set[Queue] = set()
-        self.peer_holds = PeerHolds()
-        self.we_hold = PeerHolds()
-        self.spool_holds: dict[str, tuple[Destination, Spool]] = {}
-        self.permit = Permit()
-        self.permitted_at = 0.0
-        self.refusals = Refusals()
-        self.refused_us = Refusals()
-        self.told_refusals = 0
-        self._bytes = [0, 0]
-        self.flow = Flow()
-        self.counters: dict[str, int] = {
-            "in": 0,
-            "out": 0,
-            "in_bundles": 0,
-            "out_bundles": 0,
-            "volatile_dropped": 0,
-        }
+    name: str
+    relation: Relation
+    queue: Queue
+    held: Held
+    store_id: bytes = b""
+    start: int = 0
+    epoch: int = 0
+    received: int = 0
+    assigned: int = 0
+    deleted: int = 0
+    session: int = 0
+    met: int = 0
+    committed: int = 0
+    sent: int = 0
+    acknowledged: int = 0
+    will_say: bool = False
+    starts_anew: bool = False
+    crashed: bool = False
+    doubted: int = 0
+    detail: Detail = field(default_factory=Detail)
+    link: Link | None = None
+    blocked: str = ""
+    progress_at: float = 0.0
+    error: str = ""
+    attempts: int = 0
+    since: float = 0.0
+    broken_at: float = 0.0
+    kin: frozenset[str] = _ALONE
+    group: str = ""
+    dormant: bool = False
+    former: dict[str, int] = field(default_factory=dict)
+    untold: dict[str, None] = field(default_factory=dict)
+    outbox: list[QueueEntry] = field(default_factory=list)
+    unsent: list[QueueEntry] = field(default_factory=list)
+    outbox_bytes: int = 0
+    window_bundles: int = 0
+    window_bytes: int = 0
+    max_message: int = 0
+    wants: OrderedDict[Queue, None] = field(default_factory=OrderedDict)
+    peer_holds: PeerHolds = field(default_factory=PeerHolds)
+    we_hold: PeerHolds = field(default_factory=PeerHolds)
+    spool_holds: dict[str, tuple[Destination, Spool]] = field(default_factory=dict)
+    permit: Permit = field(default_factory=Permit)
+    permitted_at: float = 0.0
+    refusals: Refusals = field(default_factory=Refusals)
+    refused_us: Refusals = field(default_factory=Refusals)
+    told_refusals: int = 0
+    flow: Flow = field(default_factory=Flow)
+    counters: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_COUNTED, 0))
+    _bytes_in: int = 0
+    _bytes_out: int = 0
+
+    def __post_init__(self) -> None:
+        self.group = self.name
 
     def __repr__(self) -> str:
         state = "up" if self.up else "down"
@@ -130,7 +143,8 @@ class Neighbour:
     def stand_with(self, others: Mapping[str, "Neighbour"]) -> None:
         """Which of the others is of its mesh? Those that it lists, and that list it: one alone may lie."""
         listed = (others.get(member.name) for member in self.detail.mesh)
-        self.kin = frozenset(each.name for each in listed if each is not None and each.lists(self.name))
+        names = (each.name for each in listed if each is not None and each.lists(self.name))
+        self.kin = frozenset(names) or _ALONE
         self.group = mesh_name(self.name, self.kin)
 
     def lists(self, name: str) -> bool:
@@ -205,7 +219,7 @@ class Neighbour:
         taken: list[QueueEntry] = []
         for entry in self.outbox:
             (taken if wanted(entry) else kept).append(entry)
-        self.outbox, self.unsent = deque(kept), deque(kept)
+        self.outbox, self.unsent = kept, list(kept)
         self.outbox_bytes = sum(entry.stored.size for entry in kept)
         for entry in taken:
             entry.number = 0
@@ -255,34 +269,27 @@ class Neighbour:
 
     def confirmed(self, through: int) -> list[QueueEntry]:
         """The peer has all up to `through`: the entries that are fulfilled by that."""
-        gone: list[QueueEntry] = []
-        while self.outbox and self.outbox[0].number <= through:
-            entry = self.outbox.popleft()
-            self.outbox_bytes -= entry.stored.size
-            gone.append(entry)
+        gone = _up_to(through, self.outbox)
+        self.outbox_bytes -= sum(entry.stored.size for entry in gone)
         self.deleted = max(self.deleted, through)
         return gone
 
     def sendable(self) -> list[QueueEntry]:
         """Entries whose numbers are committed and that were not yet sent on this link."""
-        ready: list[QueueEntry] = []
-        while self.unsent and self.unsent[0].number <= self.committed:
-            entry = self.unsent.popleft()
-            self.sent = entry.number
-            ready.append(entry)
+        ready = _up_to(self.committed, self.unsent)
+        if ready:
+            self.sent = ready[-1].number
         return ready
 
     def want(self, queue: Queue) -> None:
         """Queue up for room in the outbox; queues are served in turn."""
-        if queue not in self._wanting:
-            self._wanting.add(queue)
-            self.wants.append(queue)
+        if queue not in self.wants:
+            self.wants[queue] = None
             queue.wanted += 1
 
     def next_wanted(self) -> Queue:
         """The queue whose turn it is."""
-        queue = self.wants.popleft()
-        self._wanting.remove(queue)
+        queue, _ = self.wants.popitem(last=False)
         queue.wanted -= 1
         return queue
 
@@ -311,7 +318,7 @@ class Neighbour:
         self.detail.addresses, self.detail.down_since = hello.addresses, 0.0
 
     def disconnected(self, now: float, error: str) -> None:
-        self._bytes = [self.bytes_in, self.bytes_out]
+        self._bytes_in, self._bytes_out = self.bytes_in, self.bytes_out
         self.link, self.since, self.error = None, now, error
         self.broken_at = now
         self.blocked = ""
@@ -324,11 +331,11 @@ class Neighbour:
     @property
     def bytes_in(self) -> int:
         """Bytes on the line, over all links with it since the start."""
-        return self._bytes[0] + (self.link.bytes_in if self.link is not None else 0)
+        return self._bytes_in + (self.link.bytes_in if self.link is not None else 0)
 
     @property
     def bytes_out(self) -> int:
-        return self._bytes[1] + (self.link.bytes_out if self.link is not None else 0)
+        return self._bytes_out + (self.link.bytes_out if self.link is not None else 0)
 
     @property
     def heard_at(self) -> float | None:

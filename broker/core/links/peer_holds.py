@@ -24,7 +24,7 @@ class PeerHolds:
     __slots__ = ("_bytes", "destinations")
 
     def __init__(self) -> None:
-        self.destinations: set[str] = set()
+        self.destinations: dict[str, None] = {}
         self._bytes = 0
 
     def __repr__(self) -> str:
@@ -41,7 +41,7 @@ class PeerHolds:
 
     def add(self, destination: str) -> None:
         if destination not in self.destinations:
-            self.destinations.add(destination)
+            self.destinations[destination] = None
             self._bytes += _size(destination)
 
     @property
@@ -54,7 +54,7 @@ class PeerHolds:
 
     def discard(self, destination: str) -> None:
         if destination in self.destinations:
-            self.destinations.discard(destination)
+            del self.destinations[destination]
             self._bytes -= _size(destination)
 
     def clear(self) -> None:

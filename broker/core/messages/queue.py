@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from heapq import merge
 from operator import attrgetter
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from msgspec.structs import replace
 
@@ -185,6 +185,9 @@ class PageReader(Protocol):
         """Its entries for somebody who only looks: nothing of it stays in memory."""
 
 
+_NOTHING: Final[deque[QueueEntry]] = deque(maxlen=0)
+
+
 class Backlog:
     """The entries that wait in one place. `warm`: those in memory, in order.
 
@@ -194,8 +197,8 @@ class Backlog:
     __slots__ = ("_cold", "_paging", "pages", "room", "warm")
 
     def __init__(self, paging: PageReader) -> None:
-        self.warm: deque[QueueEntry] = deque()
-        self.pages: deque[Page] = deque()
+        self.warm = _NOTHING
+        self.pages: list[Page] = []
         self.room = paging.room
         self._paging = paging
         self._cold = 0
@@ -263,13 +266,19 @@ class Backlog:
             return page.since
         return None if entry is None else entry.since
 
+    def _own(self) -> deque[QueueEntry]:
+        """A deque takes most of a kilobyte, and nothing ever waits in most places."""
+        if self.warm is _NOTHING:
+            self.warm = deque()
+        return self.warm
+
     def append(self, entry: QueueEntry) -> None:
         """It comes after all others: its row is the newest."""
-        self.warm.append(entry)
+        self._own().append(entry)
 
     def add(self, entry: QueueEntry) -> None:
         """It is older than some that wait here already."""
-        insort(self.warm, entry, key=lambda each: each.row)
+        insort(self._own(), entry, key=lambda each: each.row)
 
     def popleft(self) -> QueueEntry:
         if self.pages:
@@ -288,7 +297,7 @@ class Backlog:
         if not ordered:
             return
         if not self.warm or ordered[-1].row < self.warm[0].row:
-            self.warm.extendleft(reversed(ordered))
+            self._own().extendleft(reversed(ordered))
             return
         again = {entry.row: entry for entry in self.warm}
         again.update((entry.row, entry) for entry in ordered)
@@ -318,21 +327,18 @@ class Backlog:
         behind = not self.pages or (bool(pages) and pages[0].first > self.pages[-1].first)
         self.pages.extend(pages)
         if not behind:
-            self.pages = deque(sorted(self.pages, key=lambda page: page.first))
+            self.pages.sort(key=lambda page: page.first)
 
     def load(self, page: Page) -> None:
         """Read the entries of a page; they wait in memory again. Nothing, if it was read meanwhile."""
         if page.read:
             return
-        if self.pages[0] is page:
-            self.pages.popleft()
-        else:
-            self.pages.remove(page)
+        self.pages.remove(page)
         self._cold -= len(page)
         entries = self._paging.fetch(page)
         page.read = True
         if not self.warm or entries[-1].row < self.warm[0].row:
-            self.warm.extendleft(reversed(entries))
+            self._own().extendleft(reversed(entries))
         else:
             self.warm = deque(sorted([*self.warm, *entries], key=lambda entry: entry.row))
 

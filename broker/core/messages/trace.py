@@ -171,6 +171,9 @@ class Group(NamedTuple):
             number += messages
 
 
+_NOTHING: Final[deque[Group]] = deque(maxlen=0)
+
+
 class Trace:
     """The ring. `size`: so many records, 0 = none. `clock`: the core's time, `fine_clock`: a finer one."""
 
@@ -187,7 +190,7 @@ class Trace:
         self._clock = clock
         self._size = size
         self._largest = max(min(_LARGEST_GROUP, size // 16), 1)
-        self._groups: deque[Group] = deque()
+        self._groups = deque[Group]() if self.on else _NOTHING
         self._records = 0
         self._step = clock.now
         self._open: dict[tuple[int, int, str], tuple[float, list[Item]]] = {}

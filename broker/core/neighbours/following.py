@@ -277,7 +277,7 @@ class Following(Policy):
         child = self._context.neighbours.get(destination.node)
         if child is None or child.relation is not Relation.CHILD or not entry.stored.row:
             return
-        for name in (*child.former, *sorted(child.untold.difference(child.former))):
+        for name in (*child.former, *sorted(child.untold.keys() - child.former.keys())):
             matched = self._context.table.match(destination.name).gateways
             if not matched.isdisjoint(self.elsewhere(child.name, name)):
                 self.follow(entry, name, Flag.MAYBE_DUPLICATE)

@@ -1,6 +1,5 @@
 """Custody on a link: bundles are acknowledged in their order; either end holds what is too much."""
 
-from collections import deque
 from functools import partial
 from typing import Final
 
@@ -129,7 +128,7 @@ class LinkCustody:
             neighbour.sent = resumption.peer_received
             for entry in neighbour.number_after(resumption.peer_received):
                 custody.changed(entry)
-            neighbour.unsent = deque(neighbour.outbox)
+            neighbour.unsent = list(neighbour.outbox)
             return
         again = neighbour.empty_outbox()
         if neighbour.store_id:

@@ -63,7 +63,7 @@ class Relocation(Policy):
         ways = dict.fromkeys((*context.table.gateways(domain(name)), name))
         below = self._others(neighbour, ways)
         if advice.cause == CONFLICT:
-            neighbour.untold.discard(name)
+            neighbour.untold.pop(name, None)
             self._pass_conflict(neighbour, below, advice)
         elif name not in neighbour.untold:
             self._tell_others(name, below)
@@ -77,7 +77,7 @@ class Relocation(Policy):
             elif other.name == advice.name:
                 self.forget(other, moved=True)
             else:
-                other.untold.add(advice.name)
+                other.untold[advice.name] = None
         if not below:
             self._tell_parent(advice)
 
@@ -96,7 +96,7 @@ class Relocation(Policy):
         here; and look again when it has had the time to say what has changed below it.
         """
         context, untold = self._context, neighbour.untold
-        neighbour.untold = set()
+        neighbour.untold = {}
         for name in (neighbour.name, *untold):
             others = self._others(neighbour, context.table.gateways(domain(name)))
             if context.table.route(domain(name), neighbour.name) is None or not others:
@@ -161,7 +161,7 @@ class Relocation(Policy):
 
         What is on its way there may come when it has let go: what topics have there follows the name at once.
         """
-        below.untold.add(name)
+        below.untold[name] = None
         if below.link is not None:
             self._demand.tell_now(below)
             below.link.say.moved(name)
@@ -170,7 +170,7 @@ class Relocation(Policy):
     def gone(self, neighbour: Neighbour, name: str, cause: str) -> None:
         """`name` is no more below a child. If it moved, what topics still have for it there follows it."""
         told = name in neighbour.untold
-        neighbour.untold.discard(name)
+        neighbour.untold.pop(name, None)
         if told:
             return
         if self._has_left(neighbour, cause) or self._following.elsewhere(neighbour.name, name):

@@ -82,7 +82,7 @@ class Removal(Policy):
         self._topics = topics
         self._switch = switch
         self._custody = context.custody
-        self._ending: deque[tuple[RemovedQueue, str, bool]] = deque()
+        self._ending: list[tuple[RemovedQueue, str, bool]] = []
 
     def __repr__(self) -> str:
         return f"<Removal at {self._context.name}>"
@@ -221,7 +221,7 @@ class Removal(Policy):
             else:
                 self.discard(part, counter)
             if not doomed:
-                self._ending.popleft()
+                self._ending.pop(0)
         if self._ending:
             self._context.clock.go_on(self._end_some, self._end_some)
 

@@ -227,12 +227,10 @@ class LogicalAddresses(Policy):
     def _asked(self, neighbour: Neighbour, keys: list[str]) -> None:
         self.counters["who_has_in"] += len(keys)
         known: list[Entry] = []
+        policies = self._context.policies.why_not_tell
         for key in keys:
-            why = first_reason(
-                policy.why_not_tell(neighbour, key) for policy in self._context.policies.why_not_tell
-            )
-            entry = None if why else self._known(key)
-            if entry is not None:
+            why = first_reason(policy.why_not_tell(neighbour, key) for policy in policies)
+            if not why and (entry := self._known(key)) is not None:
                 known.append(entry)
                 continue
             why = why or self.questions.ask(key, neighbour.name)
@@ -254,9 +252,8 @@ class LogicalAddresses(Policy):
 
     def _denied(self, neighbour: Neighbour, found: Whereabouts) -> bool:
         """It may have asked for an incarnation, and is not to know of the node that has it."""
-        why = first_reason(
-            policy.why_not_tell(neighbour, found.name) for policy in self._context.policies.why_not_tell
-        )
+        policies = self._context.policies.why_not_tell
+        why = first_reason(policy.why_not_tell(neighbour, found.name) for policy in policies)
         if why and neighbour.link is not None:
             neighbour.link.say.nobody([found.name, incarnation_text(found.incarnation)], why)
         return bool(why)
@@ -443,12 +440,8 @@ class LogicalAddresses(Policy):
         parents = [each for each in context.parents.values() if each.up]
         if context.lacks_parent or (context.role.has_parent and not parents):
             return
-        offers = context.policies.is_offered_up
-        due = [
-            name
-            for name in self._untold
-            if not parents or any(policy.is_offered_up(domain(name)) for policy in offers)
-        ]
+        offers = [policy.is_offered_up for policy in context.policies.is_offered_up]
+        due = [name for name in self._untold if not parents or any(said(domain(name)) for said in offers)]
         entries = [self.cache.named(name, context.clock.now) for name in due]
         found = [entry.found for entry in entries if entry is not None and self._is_below(entry)]
         for name in due:

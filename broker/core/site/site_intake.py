@@ -4,7 +4,6 @@ Law: what the broker gives again for want of an answer is known by its key, if i
 last `_KEPT` batches are in the messages' transactions. The rest is let in, marked.
 """
 
-from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -37,7 +36,7 @@ class SiteIntake:
         self._switch = switch
         self.taken = self.repeated = 0
         self._keys: dict[str, int] = {}
-        self._batches: deque[tuple[int, list[str]]] = deque()
+        self._batches: list[tuple[int, list[str]]] = []
         self._batch = 0
 
     def __repr__(self) -> str:
@@ -114,7 +113,7 @@ class SiteIntake:
         transaction = self._context.custody.transaction
         transaction.put(MetaRow(f"{_TAKEN}{self._batch}", msgspec.msgpack.encode(keys)))
         while len(self._batches) > _KEPT:
-            number, old = self._batches.popleft()
+            number, old = self._batches.pop(0)
             transaction.delete(MetaRow, f"{_TAKEN}{number}")
             for key in old:
                 if self._keys.get(key) == number:
