@@ -216,7 +216,8 @@ class LinkSender:
     def stream_passed(self, number: int, size: int) -> None:
         """So many bytes that came have been passed on, and as many more may come."""
         self._streams.passed(number, size)
-        self._out.wake()
+        if self._streams.has_news:
+            self._out.wake()
 
     # --- what is not taken
 

@@ -40,9 +40,11 @@ from treeconnector.stream_packets import packet_in_parts
 from treeconnector.stream_pool import StreamPool
 
 PIECE: Final = 16 * 1024
-WIDE: Final = 256 * 1024
-"""Most bytes of streams in one packet; and on a line that took the one before, half as wide, at once."""
-WINDOW: Final = 1024 * 1024
+WIDE: Final = 480 * 1024
+"""Most bytes of streams in one packet; and on a line that took the one before, half as wide, at once. A
+carrier sets aside a little more for a packet, so that it is read to where it stays.
+"""
+WINDOW: Final = 2 * 1024 * 1024
 LINK_BYTES: Final = 16 * 1024 * 1024
 MOST_FRAMES: Final = 512
 """Frames in one packet: what they take beside their data is less than a quarter of the smallest packet."""

@@ -7,7 +7,6 @@ Wrinkle: all connections are read into one buffer, which is emptied before the l
 is left of a frame is kept; the rest of it is then read to where it belongs, and not copied.
 """
 
-import os
 import struct
 from collections.abc import Sequence
 from typing import Final, NamedTuple, cast
@@ -26,6 +25,8 @@ _LONG: Final = 16 * 1024
 """Behind a frame that is longer comes another such, of which so much is read before it is known."""
 _AT_FIRST: Final = 512 * 1024
 """Bytes that are set aside for a frame, whatever its head says."""
+PLAIN: Final = bytes(4)
+"""The mask that changes nothing."""
 _FIN: Final = 0x80
 _MASKED: Final = 0x80
 _RESERVED: Final = 0x70
@@ -175,7 +176,7 @@ class FrameReader:
     def _frame(self, head: _Head, data: bytearray | memoryview, found: list[Heard]) -> None:
         """One that has come. Its data is copied once, or not at all."""
         opcode = head.first & _CODE
-        if self._masked:
+        if self._masked and head.mask != PLAIN:
             whole = apply_mask(data, head.mask)
         else:
             whole = bytes(data) if isinstance(data, memoryview) else cast("bytes", data)
@@ -189,19 +190,21 @@ class FrameReader:
                 self._opcode, self._parts = 0, bytearray()
 
 
-def frame(opcode: int, parts: Sequence[Bytes], *, masked: bool) -> list[Bytes]:
-    """A whole message as what is to be written, one after the other. Nothing is copied but to mask it."""
+def frame(opcode: int, parts: Sequence[Bytes], mask: bytes) -> list[Bytes]:
+    """A whole message as what is to be written, one after the other. Nothing is copied but to mask it.
+
+    `mask`: 4 bytes, of a client; b'' = none, of a server.
+    """
     size = sum(map(len, parts))
-    bit = _MASKED if masked else 0
+    bit = _MASKED if mask else 0
     if size < 126:
         head = struct.pack("!BB", _FIN | opcode, bit | size)
     elif size < 1 << 16:
         head = struct.pack("!BBH", _FIN | opcode, bit | 126, size)
     else:
         head = struct.pack("!BBQ", _FIN | opcode, bit | 127, size)
-    if not masked:
-        return [head, *parts]
-    mask = os.urandom(4)
+    if not mask or mask == PLAIN:
+        return [head + mask, *parts]
     written: list[Bytes] = [head + mask]
     for part in parts:
         written.append(apply_mask(part, mask))

@@ -30,18 +30,17 @@ from bridges.carriers.websocket_errors import end_of
 from bridges.carriers.websocket_frames import FrameReader, Heard, Malformed, frame
 from sapwood.protocol.packets import Bytes
 
-UNSENT: Final = 16 * 1024
+UNSENT: Final = 4 * 1024
 _MOST_UNREAD: Final = 512 * 1024
 _MOST_REASON: Final = 120
 
 
 class WebSocketLine(Carrier, asyncio.BufferedProtocol):
-    """`is_client`: we dialled it, so ours are the frames that are masked."""
+    """`is_client`: we dialled it, so ours are the frames that have a mask."""
 
     def __init__(self, peer: str, max_packet: int, *, is_client: bool) -> None:
         self.peer = peer
         self.max_packet = max_packet
-        self._is_client = is_client
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._reader = FrameReader(max_packet, masked=not is_client)
@@ -183,7 +182,11 @@ class WebSocketLine(Carrier, asyncio.BufferedProtocol):
         self._write(self._frame(Opcode.BINARY, *parts))
 
     def _frame(self, opcode: int, *parts: Bytes) -> list[Bytes]:
-        return frame(opcode, parts, masked=self._is_client)
+        return frame(opcode, parts, self._mask())
+
+    def _mask(self) -> bytes:
+        """Of the next frame."""
+        return b""
 
     def _write(self, parts: Iterable[Bytes]) -> None:
         if self._transport is not None and not self._transport.is_closing():

@@ -20,7 +20,7 @@ from sapwood.protocol.packets import Bytes
 
 MOST: Final = 4096
 """Ends of channels at one node."""
-WINDOW: Final = 256 * 1024
+WINDOW: Final = 480 * 1024
 LEAST: Final = 4 * 1024
 """Bytes of one pipe that may be under way at most, and whatever the others do."""
 ALL_BYTES: Final = 32 * 1024 * 1024
@@ -85,7 +85,6 @@ class LocalEnds:
         self._host.core.advance(self._host.now())
         call(*arguments, **named)
         self._wires.flush()
-        self._host.nudge()
 
 
 class LocalEnd:

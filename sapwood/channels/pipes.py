@@ -16,7 +16,7 @@ from sapwood.protocol.packets import Bytes
 
 PIECE: Final = 64 * 1024
 """Most bytes that a message of a WebSocket has, unless its reader takes more."""
-MOST: Final = 256 * 1024
+MOST: Final = 480 * 1024
 """Most bytes that are read of a line at once."""
 _LOOK: Final = 2.0
 _RESET: Final = struct.pack("ii", 1, 0)

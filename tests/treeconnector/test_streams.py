@@ -133,6 +133,18 @@ def test_bundles_and_control_frames_are_said_first(pair):
     assert came(pair, "child") == b"later"
 
 
+def test_credit_that_is_not_given_yet_is_no_output(pair):
+    number = open_stream(pair)
+    pair.parent.say.send_stream(number, bytes(WINDOW))
+    carry(pair, passing=False)
+    told = []
+    pair.child.when_there_is_output(lambda: told.append(number))
+    pair.child.say.stream_passed(number, 1)
+    assert not told
+    pair.child.say.stream_passed(number, PIECE)
+    assert told
+
+
 def test_a_reset_ends_both_directions_at_once(pair):
     number = open_stream(pair)
     pair.parent.say.send_stream(number, bytes(5 * PIECE))

@@ -7,10 +7,10 @@ import datetime
 import hashlib
 import socket
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import aiohttp
 import pytest
@@ -18,6 +18,7 @@ import trustme
 from aiohttp import web
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from websockets.uri import parse_uri
 
 from bridges.carriers import websocket, websocket_accept
 from bridges.carriers.base import BUFFER_BYTES, CarrierBroken, CarrierBusy, CarrierEnded, CarrierError
@@ -314,6 +315,53 @@ async def test_small_packets_leave_at_once_and_nothing_is_compressed() -> None:
         assert line.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
         assert "Sec-WebSocket-Extensions" not in request.headers
         await carrier.close()
+
+
+class Kept(asyncio.Transport):
+    """A connection with `place` that keeps what is written."""
+
+    def __init__(self, place: str) -> None:
+        super().__init__({"peername": (place, 7600)})
+        self.written = b""
+
+    def writelines(self, parts: Iterable[Any]) -> None:
+        self.written += b"".join(parts)
+
+    def is_closing(self) -> bool:
+        return False
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        pass
+
+    def abort(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("uri", "place", "hidden"),
+    [
+        ("ws://hq.example:7600/link", "192.0.2.1", True),
+        ("ws://hq.example:7600/link", "2001:db8::1", True),
+        ("wss://hq.example:7600/link", "192.0.2.1", False),
+        ("ws://localhost:7600/link", "127.0.0.9", False),
+        ("ws://localhost:7600/link", "::1", False),
+    ],
+)
+async def test_a_mask_hides_what_others_may_read_on_the_way(uri: str, place: str, hidden: bool) -> None:
+    line, transport = websocket.DialledWebSocket("hq", parse_uri(uri), 1 << 20), Kept(place)
+    line.connection_made(transport)
+    transport.written = b""
+    for _ in range(2):
+        line.send_in_parts([b"a" * 8])
+    frames = [transport.written[:14], transport.written[14:]]
+    masks = [each[2:6] for each in frames]
+    assert [each[:2] for each in frames] == [b"\x82\x88"] * 2
+    assert [each[6:] == b"a" * 8 for each in frames] == [not hidden] * 2
+    assert (masks[0] != masks[1]) is hidden
+    line.abort()
 
 
 async def test_the_environments_proxy_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:

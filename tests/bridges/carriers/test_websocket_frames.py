@@ -13,9 +13,11 @@ from websockets.protocol import State
 from websockets.server import ServerProtocol
 from websockets.uri import parse_uri
 
-from bridges.carriers.websocket_frames import FrameReader, Heard, frame
+from bridges.carriers.websocket_frames import PLAIN, FrameReader, Heard, frame
 
 MOST = 400_000
+MASK = b"\x01\xa0\xff\x37"
+MASKS = [b"", PLAIN, MASK]
 SIZES = st.sampled_from([0, 1, 125, 126, 65_535, 65_536, 300_000])
 PACKETS = st.lists(st.builds(lambda size, fill: bytes([fill]) * size, SIZES, st.integers(0, 255)), max_size=6)
 CUTS = st.lists(st.integers(3000, 90_000), min_size=1, max_size=5)
@@ -42,45 +44,45 @@ def fed(reader: FrameReader, line: bytes, cuts: list[int]) -> Iterator[Heard]:
         at, turn = at + step, turn + 1
 
 
-@given(PACKETS, CUTS, st.booleans())
+@given(PACKETS, CUTS, st.sampled_from(MASKS))
 def test_messages_come_out_whole_however_the_line_cuts_them(
-    packets: list[bytes], cuts: list[int], masked: bool
+    packets: list[bytes], cuts: list[int], mask: bytes
 ) -> None:
-    line = b"".join(
-        part for each in packets for part in frame(Opcode.BINARY, [each[:99], each[99:]], masked=masked)
-    )
+    line = b"".join(part for each in packets for part in frame(Opcode.BINARY, [each[:99], each[99:]], mask))
+    masked = bool(mask)
     expected = [Heard(Opcode.BINARY, each) for each in packets]
     assert filled(FrameReader(MOST, masked=masked), line, cuts) == expected
     assert list(fed(FrameReader(MOST, masked=masked), line, cuts)) == expected
 
 
 def test_who_was_fed_first_goes_on_where_that_ended() -> None:
-    line = b"".join(frame(Opcode.BINARY, [b"a" * 50_000], masked=True)) * 2
+    line = b"".join(frame(Opcode.BINARY, [b"a" * 50_000], MASK)) * 2
     reader = FrameReader(MOST, masked=True)
     found = [*reader.feed(line[:20_000]), *filled(reader, line[20_000:], [7000])]
     assert found == [Heard(Opcode.BINARY, b"a" * 50_000)] * 2
 
 
-@pytest.mark.parametrize("masked", [False, True])
-def test_another_implementation_reads_what_is_written(masked: bool) -> None:
+@pytest.mark.parametrize("mask", MASKS)
+def test_another_implementation_reads_what_is_written(mask: bytes) -> None:
     other = (
-        ServerProtocol(state=State.OPEN) if masked else ClientProtocol(parse_uri("ws://a/"), state=State.OPEN)
+        ServerProtocol(state=State.OPEN) if mask else ClientProtocol(parse_uri("ws://a/"), state=State.OPEN)
     )
     for size in (0, 125, 126, 65_536):
-        for part in frame(Opcode.BINARY, [b"x" * size, b"yz", b"!" * 3], masked=masked):
+        for part in frame(Opcode.BINARY, [b"x" * size, b"yz", b"!" * 3], mask):
             other.receive_data(bytes(part))
         (event,) = other.events_received()
         assert event == Other(Opcode.BINARY, b"x" * size + b"yz!!!")
 
 
-def test_what_is_not_masked_is_not_copied() -> None:
+@pytest.mark.parametrize("mask", [b"", PLAIN])
+def test_what_no_mask_changes_is_not_copied(mask: bytes) -> None:
     data = memoryview(b"x" * 5000)
-    assert frame(Opcode.BINARY, [data], masked=False)[1] is data
+    assert frame(Opcode.BINARY, [data], mask)[1] is data
 
 
 def test_a_long_frame_is_read_to_where_it_belongs() -> None:
     reader = FrameReader(MOST, masked=False)
-    head, body = frame(Opcode.BINARY, [bytes(300_000)], masked=False)
+    head, body = frame(Opcode.BINARY, [bytes(300_000)], b"")
     assert filled(reader, bytes(head) + bytes(10_000), [1 << 20]) == []
     assert len(reader.buffer()) == 290_000
     (message,) = filled(reader, bytes(body)[10_000:], [1 << 20])
@@ -89,7 +91,7 @@ def test_a_long_frame_is_read_to_where_it_belongs() -> None:
 
 def test_no_more_is_set_aside_for_a_frame_than_twice_what_has_come_of_it() -> None:
     reader = FrameReader(16 << 20, masked=False)
-    head, body = frame(Opcode.BINARY, [bytes(16 << 20)], masked=False)
+    head, body = frame(Opcode.BINARY, [bytes(16 << 20)], b"")
     filled(reader, bytes(head), [1 << 20])
     assert len(reader.buffer()) == 512 * 1024
     assert filled(reader, bytes(body)[: 600 * 1024], [1 << 20]) == []
@@ -107,7 +109,7 @@ def test_nothing_is_kept_when_the_connection_has_gone() -> None:
 
 
 WRONG = {
-    "masked by a server": (frame(Opcode.BINARY, [b"a"], masked=True), CloseCode.PROTOCOL_ERROR),
+    "masked by a server": (frame(Opcode.BINARY, [b"a"], MASK), CloseCode.PROTOCOL_ERROR),
     "reserved bits": ([b"\xc2\x01a"], CloseCode.PROTOCOL_ERROR),
     "an opcode that is none": ([b"\x83\x01a"], CloseCode.PROTOCOL_ERROR),
     "a long ping": ([b"\x89\x7e\x00\x7e"], CloseCode.PROTOCOL_ERROR),
@@ -127,7 +129,7 @@ WRONG = {
 def test_what_breaks_the_rules_is_known_by_its_head_after_all_before_it(wrong: str, step: int) -> None:
     parts, code = WRONG[wrong]
     reader = FrameReader(MOST, masked=False)
-    good = b"".join(frame(Opcode.BINARY, [b"good"], masked=False))
+    good = b"".join(frame(Opcode.BINARY, [b"good"], b""))
     assert filled(reader, good + b"".join(parts) + good, [step]) == [Heard(Opcode.BINARY, b"good")]
     assert reader.fault is not None
     assert reader.fault.code == code

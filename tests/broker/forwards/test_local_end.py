@@ -12,7 +12,7 @@ from sapwood.channels.pipes import PIECE, PipeBroken
 
 
 class Played:
-    """A core whose channels write down what they are told."""
+    """A core whose channels write down what they are told. Nobody asks for a commit."""
 
     def __init__(self) -> None:
         self.core = self.identity = self.channels = self.wires = self
@@ -25,8 +25,6 @@ class Played:
     def advance(self, now: float) -> None: ...
 
     def flush(self) -> None: ...
-
-    def nudge(self) -> None: ...
 
     def arrived(self, side: LocalEnd, data: bytes) -> None:
         self.told.append(("arrived", len(data)))
