@@ -33,7 +33,9 @@ class Framing:
         if start + 2 > present:
             return None
         length, begin = buffer[start + 1], start + 2
-        if length & 0x80:
+        if length & 0x80 and begin < present and buffer[begin] < 0x80:  # as most, in two bytes
+            length, begin = length & 0x7F | buffer[begin] << 7, begin + 1
+        elif length & 0x80:
             if (found := self._length(start)) is None:
                 return None
             length, begin = found

@@ -37,7 +37,7 @@ def publish_properties(given: MqttProperties) -> bytes:
 
 
 def read_properties(said: properties.Properties) -> MqttProperties:
-    if not said.keys() - {Name.SUBSCRIPTION_IDENTIFIER}:
+    if len(said) == (Name.SUBSCRIPTION_IDENTIFIER in said):
         return NO_PROPERTIES
     utf8 = said.get(Name.PAYLOAD_FORMAT)
     return MqttProperties(
