@@ -10,7 +10,7 @@ from typing import Any
 from pyarrow import Table, parquet
 
 from benchmarks.advisory_logs import Chain, write_sites
-from benchmarks.audit import peer, stages
+from benchmarks.audit import Span, peer, stages
 
 ROOT = Path(__file__).parents[2]
 
@@ -28,14 +28,18 @@ def task(stage: int, seconds: float, rows: int) -> dict[str, Any]:
     return {"Event": "SparkListenerTaskEnd", "Stage ID": stage, "Task Metrics": metrics}
 
 
-def test_a_task_that_does_more_than_others_stands_out() -> None:
-    start = {
+def job(stage: int, began_ms: int) -> dict[str, Any]:
+    return {
         "Event": "SparkListenerJobStart",
-        "Stage IDs": [4],
-        "Properties": {"spark.job.description": "audit"},
+        "Submission Time": began_ms,
+        "Stage IDs": [stage],
+        "Properties": {},
     }
-    events = [start, task(4, 1, 10), task(4, 1, 10), task(4, 9, 90), {"Event": "SparkListenerJobEnd"}]
-    found = stages(json.dumps(event) for event in events)
+
+
+def test_a_task_that_does_more_than_others_stands_out() -> None:
+    events = [job(4, 1500), task(4, 1, 10), task(4, 1, 10), task(4, 9, 90), {"Event": "SparkListenerJobEnd"}]
+    found = stages((json.dumps(event) for event in events), [Span("audit", 1, 2)])
     assert (found["audit"]["tasks"], found["audit"]["task_cpu_s"], found["audit"]["shuffled_mib"]) == (
         3,
         11.0,
@@ -43,6 +47,13 @@ def test_a_task_that_does_more_than_others_stands_out() -> None:
     )
     (stage,) = found["audit"]["longest"]
     assert (stage["median_s"], stage["longest_s"], stage["median_rows"], stage["most_rows"]) == (1, 9, 10, 90)
+
+
+def test_a_job_is_of_the_phase_in_which_it_began_whatever_thread_asked_for_it() -> None:
+    events = [job(4, 1500), job(5, 1999), task(4, 1, 10), job(6, 2001), task(5, 2, 10), task(6, 4, 10)]
+    spans = [Span("all columns", 1, 2), Span("audit", 2, 9)]
+    found = stages((json.dumps(event) for event in events), spans)
+    assert {phase: one["task_cpu_s"] for phase, one in found.items()} == {"all columns": 3.0, "audit": 4.0}
 
 
 def test_one_region_has_half_of_the_stores(tmp_path: Path) -> None:
@@ -80,4 +91,5 @@ def test_a_small_day_is_audited_and_what_was_planted_is_found(tmp_path: Path) ->
     )
     found = json.loads(result.read_text())
     assert (found["rows"], found["spilled"]) == (600 + 3, 3)
+    assert "" not in found["spark"], "jobs that are of no phase"
     assert list(tmp_path.iterdir()) == [result]
