@@ -7,6 +7,7 @@ import csv
 import itertools
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
@@ -17,7 +18,7 @@ from pyarrow import Table, parquet
 
 from audit.errors import UsageError
 from audit.findings import MOST_ROWS
-from audit.listing import results
+from audit.listing import RESULTS, results
 from audit.queries import query, rows
 
 Row = dict[str, Any]
@@ -31,6 +32,7 @@ LARGE: Final[dict[str, tuple[str, ...]]] = {
     "judged": ("node", "origin", "kind", "direction", "rooted"),
 }
 """Tables that may have as many rows as the log or the chain, with the order of their rows."""
+_PART: Final = "part-00000.parquet"
 _BLOCK: Final = 2**17
 """Rows that are put in order at once, so that a large table never lies in memory twice."""
 
@@ -42,9 +44,11 @@ class Output:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.tables: defaultdict[str, list[Row]] = defaultdict(list)
+        tables = folder / "tables"
+        self._earlier = sorted(tables.glob(f"*/{_PART}")) if (tables / RESULTS).exists() else []
         try:
             (folder / "csv").mkdir(parents=True, exist_ok=True)
-            results(folder / "tables")
+            results(tables)
         except OSError as error:
             raise UsageError(f"{folder}: cannot be written to: {error.strerror or error}") from None
 
@@ -53,18 +57,27 @@ class Output:
 
     def write(self, name: str, table: Table) -> Table:
         """Write a table in both forms, in its order; returns it as it was given."""
+        if not self.tables:
+            self._remove_earlier()
         blocks = _ordered(table, LARGE[name]) if name in LARGE else iter([table])
         path = self.folder / "tables" / name
         path.mkdir(parents=True, exist_ok=True)
-        for old in path.iterdir():
-            old.unlink()
         first = next(blocks)
-        with parquet.ParquetWriter(path / "part-00000.parquet", first.schema) as writer:
+        with parquet.ParquetWriter(path / _PART, first.schema) as writer:
             for block in itertools.chain([first], blocks):
                 writer.write_table(block)
         self.tables[name] = rows(first.slice(0, CSV_ROWS + 1))
         write_csv(self.folder / "csv" / f"{name}.csv", table.column_names, self.tables[name])
         return table
+
+    def _remove_earlier(self) -> None:
+        """Not every run has every table: of an earlier one none stays, nor its report."""
+        for old in self._earlier:
+            old.unlink()
+            (self.folder / "csv" / f"{old.parent.name}.csv").unlink(missing_ok=True)
+            with suppress(OSError):  # somebody has put something of his own there
+                old.parent.rmdir()
+            (self.folder / "report.html").unlink(missing_ok=True)
 
 
 def _ordered(table: Table, keys: Sequence[str]) -> Iterator[Table]:
