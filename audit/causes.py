@@ -1,9 +1,9 @@
 """The pass over the log by cause: what each coming and going of a consumer cost.
 
 Wrinkle: this brings the rows of one cause together from all over the log, which would be most of what an
-audit costs. So of a large log only every so-manyth cause is looked at, unless all are asked for; and what
-travels is narrow: two hashes of the cause, 96 bits, for its text; a hash of the node; no text but the
-consumers' own. The cost of a consumer is a sum over all.
+audit costs. So of a large log only every so-manyth cause is looked at (`chosen`), unless all are asked for;
+and what travels is narrow: two hashes of the cause, 96 bits, for its text; a hash of the node; no text but
+the consumers' own. The cost of a consumer is a sum over all.
 """
 
 from collections.abc import Sequence
@@ -34,15 +34,22 @@ def one_in(events: int) -> int:
     return -(-events // EVENTS_SHOWN) or 1
 
 
-def consumer_events(events: DataFrame, roots: Sequence[str], one_in: int = 1) -> DataFrame:
-    """One row for each coming and going of a consumer, with its cost; or for one event in so many.
+def chosen(events: DataFrame, one_in: int) -> DataFrame:
+    """The rows of one cause in so many, kept for the passes that look at them: all of a cause, or none. If
+    each is wanted, it is the log."""
+    if one_in == 1:
+        return events
+    some = (F.pmod(F.xxhash64("cause"), F.lit(one_in)) == 0) & (F.col("cause") != RESYNC)
+    return events.where(some).select("event", "direction", "clock", "bytes", *_EVENT).localCheckpoint()
+
+
+def consumer_events(events: DataFrame, roots: Sequence[str]) -> DataFrame:
+    """One row for each coming and going of a consumer, with its cost.
 
     (cause, node, kind, destination, op, at, nodes, advisories, bytes, root_knew_after_s). `nodes`: how many
     heard of it. `roots`: the root, or the nodes of its mesh. `root_knew_after_s`: until the first of them
     knew, by the two nodes' clocks, so it may be negative; null where the root never heard.
     """
-    if one_in > 1:
-        events = _some(events, one_in)
     came = events.where(F.col("event") == "consumer").select(
         *_cause_keys(), *_EVENT, F.col("clock").isNull().alias("timed")
     )
@@ -55,12 +62,7 @@ def consumer_events(events: DataFrame, roots: Sequence[str], one_in: int = 1) ->
     )
 
 
-def _some(events: DataFrame, one_in: int) -> DataFrame:
-    chosen = (F.pmod(F.xxhash64("cause"), F.lit(one_in)) == 0) & (F.col("cause") != RESYNC)
-    return events.where(chosen).select("event", "clock", "bytes", *_EVENT).localCheckpoint()
-
-
-def delays(events: DataFrame, root: str, one_in: int = 1) -> DataFrame:
+def delays(events: DataFrame, root: str) -> DataFrame:
     """How long adds took between each node and the root, by their two clocks.
 
     (node, ups, up_least, up_usual, downs, down_least, down_usual), in microseconds. `up`: from the row of the
@@ -69,8 +71,6 @@ def delays(events: DataFrame, root: str, one_in: int = 1) -> DataFrame:
     """
     some = events.where((F.col("op") == "add") & F.col("clock").isNull() & F.col("cause").isNotNull())
     some = some.where(F.col("kind").isin(*CONSUMER_KINDS) & (F.col("cause") != RESYNC))
-    if one_in > 1:
-        some = some.where(F.pmod(F.xxhash64("cause"), F.lit(one_in)) == 0)
     own = F.col("event") == "consumer"
     narrow = some.where(F.col("event").isin("consumer", "advisory")).select(
         *_cause_keys(), "node", F.unix_micros("at").alias("at"), own.alias("own"), "direction"

@@ -7,6 +7,7 @@ themselves, and only if the sums say that there are any.
 """
 
 from collections.abc import Sequence
+from threading import Lock
 from typing import TYPE_CHECKING, Final
 
 from pyarrow import Table
@@ -21,7 +22,7 @@ from audit.schema import EVENTS, arrow_schema
 from audit.session import fetch
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 FIT: Final = 2_000_000
 """Sums of one pass that come to the driver as they are: about 200 MiB. More are reduced further on Spark."""
@@ -36,6 +37,8 @@ class Passes:
         self._spark = spark
         self.intake = intake
         self._events = self.intake.events
+        self._chosen: dict[int, DataFrame] = {}
+        self._choosing = Lock()
 
     def __repr__(self) -> str:
         return f"<Passes rolled={len(self.intake.rolled)}>"
@@ -61,14 +64,21 @@ class Passes:
 
     def consumer_events(self, roots: Sequence[str], one_in: int) -> Table:
         """The cost of comings and goings: `causes.consumer_events`."""
-        return fetch(causes.consumer_events(self._events, roots, one_in))
+        return fetch(causes.consumer_events(self._of_causes(one_in), roots))
 
     def delays(self, root: str) -> Table:
         """How long adds took between each node and the root: `causes.delays`. Where no consumer came, no
         clock can be compared with the root's."""
         if not len(query(_CAME, rolled=self.intake.rolled)):
             return causes.NO_DELAYS
-        return fetch(causes.delays(self._events, root, self.one_in))
+        return fetch(causes.delays(self._of_causes(self.one_in), root))
+
+    def _of_causes(self, one_in: int) -> "DataFrame":
+        """`causes.chosen`, once for the two passes that ask for it, which may be at the same time."""
+        with self._choosing:
+            if one_in not in self._chosen:
+                self._chosen[one_in] = causes.chosen(self._events, one_in)
+            return self._chosen[one_in]
 
     def holes(self) -> Table:
         """Rows that are missing from the logs, if the sums say that there are any: `holes.holes`."""

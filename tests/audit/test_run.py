@@ -3,20 +3,21 @@
 import csv
 import json
 import re
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyarrow import Table
 
-from audit import capacity, passes, volume
+from audit import capacity, causes, passes, volume
 from audit.deployment import load_tree
 from audit.listing import list_local
 from audit.reading import read
 from audit.run import Request, audit, plan
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 DATA = Path(__file__).parent / "data"
 
@@ -160,6 +161,27 @@ def test_sums_that_do_not_fit_the_driver_are_reduced_further_and_say_the_same(
     assert found(less) == found(whole)
     assert all(found(whole)), "the test shows nothing otherwise"
     assert less.column("consumer").null_count, "only nodes that are adrift are left of the routes"
+
+
+def test_of_a_large_log_both_passes_by_cause_look_at_rows_that_were_chosen_once(
+    spark: "SparkSession", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(causes, "EVENTS_SHOWN", 3)
+    log = passes.Passes(spark, read(spark, list_local([str(DATA / "demo")])))
+    looked: list[int] = []
+    choose = causes.chosen
+
+    def counted(events: "DataFrame", one_in: int) -> "DataFrame":
+        looked.append(one_in)
+        return choose(events, one_in)
+
+    monkeypatch.setattr(causes, "chosen", counted)
+    with ThreadPoolExecutor(2) as pool:
+        both = pool.submit(log.delays, "hq"), pool.submit(log.consumer_events, ["hq"], log.one_in)
+        delays, events = (asked.result() for asked in both)
+    assert looked == [log.one_in]
+    assert log.one_in > 1
+    assert (delays.column_names[0], events.column_names[0]) == ("node", "cause")
 
 
 def test_a_plan_needs_no_log_and_no_spark_and_tells_of_none(tmp_path: Path) -> None:
