@@ -1,6 +1,7 @@
 """The report: one HTML file that needs nothing else, with the charts inside."""
 
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
@@ -61,7 +62,7 @@ def write_report(
 def _span(tables: Tables) -> str:
     hours = [row["hour"] for row in tables["volume_by_hour"] if row["hour"] is not None]
     return (
-        f"{as_text(min(hours))} to {as_text(max(hours))} UTC, by the hour"
+        f"{as_text(min(hours))} to {as_text(max(hours) + timedelta(hours=1))} UTC, by the hour"
         if hours
         else "no advisories with a time"
     )

@@ -217,6 +217,15 @@ def test_what_was_not_judged_is_told_beside_the_verdict(tmp_path: Path) -> None:
     assert "of 1 of 9 nodes there is no log" in page
 
 
+def test_a_log_goes_to_the_end_of_its_last_hour(tmp_path: Path) -> None:
+    """One of a single hour would else go from eight to eight."""
+    hour = {"hour": HOUR, "advisories": 5, "bytes": 150}
+    told = tables(spillage=spillage(0), volume_by_hour=[hour])
+    write_report(tmp_path / "report.html", told, SUMMARY, judge(told, 9), find(told))
+    page = (tmp_path / "report.html").read_text()
+    assert "2026-03-14 08:00 to 2026-03-14 09:00 UTC, by the hour" in page
+
+
 def test_without_matplotlib_the_report_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(charts, "available", lambda: False)
     told = tables(spillage=spillage(0))
