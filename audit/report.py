@@ -211,7 +211,7 @@ def _waste(tables: Tables) -> str:
             if name == "links":
                 rows = [row for row in once(rows) if row["downs"]]
             if rows:
-                parts += [f"<h3>{as_text(title)}</h3>", table(rows, columns)]
+                parts.append(_titled(title, rows, columns))
     return section("Waste", "What costs and brings nothing.", *(parts or ["<p class=none>None found.</p>"]))
 
 
@@ -338,23 +338,46 @@ def _intake(tables: Tables, summary: Mapping[str, Any]) -> str:
         f" {counted(summary['newer'], 'row')} of a newer schema;"
         f" {counted(summary['ignored_files'], 'file')} in the folders that are no logs."
     )
-    columns = {
-        "file": "file",
-        "lines": "lines",
-        "rows": "rows",
-        "repeated": "elsewhere too",
-        "half": "half",
-        "malformed": "malformed",
-        "unknown": "unknown",
-        "untimed": "no time",
-        "unread": "not read",
-        "fault": "fault",
-    }
-    clocks = {
-        "node": "clock of",
-        "unset": "rows before 2000",
-        "ahead": "rows ahead",
-        "backwards": "set back, times",
-        "largest_step_back_s": "by s, at most",
-    }
-    return section("What was read", text, table(faults, columns), "<br>", table(tables["clocks"], clocks))
+    parts = (
+        _titled("Files of which something could not be used", faults, _FAULTS),
+        _titled("Rows that are missing", tables["holes"], _HOLES),
+        _titled("Clocks that are wrong", tables["clocks"], _CLOCKS),
+    )
+    return section("What was read", text, *parts)
+
+
+def _titled(title: str, rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -> str:
+    """A table with its title; nothing where it has no row."""
+    return f"<h3>{as_text(title)}</h3>{table(rows, columns)}" if rows else ""
+
+
+_FAULTS: Final = {
+    "file": "file",
+    "lines": "lines",
+    "rows": "rows",
+    "repeated": "elsewhere too",
+    "half": "half",
+    "malformed": "malformed",
+    "unknown": "unknown",
+    "untimed": "no time",
+    "unread": "not read",
+    "fault": "fault",
+}
+_HOLES: Final = {
+    "node": "node",
+    "first": "from number",
+    "last": "to",
+    "missing": "rows",
+    "since": "after",
+    "until": "before",
+    "before": "file before",
+    "after": "file after",
+}
+_CLOCKS: Final = {
+    "node": "clock of",
+    "unset": "rows before 2000",
+    "ahead": "rows ahead",
+    "backwards": "set back, times",
+    "largest_step_back_s": "by s, at most",
+    "off_s": "ahead of most, s",
+}

@@ -56,7 +56,16 @@ REASON = {
 }
 STORM = {"node": "hq", "hour": HOUR, "advisories": 9000, "baseline": 3.0, "times": 3000.0}
 SILENT = {"node": "york", "region": "north", "role": "leaf", "heard": None}
-HOLE = {"node": "york", "first": 7, "last": 9, "missing": 3, "after": "file:/log"}
+HOLE = {
+    "node": "york",
+    "first": 7,
+    "last": 9,
+    "missing": 3,
+    "since": HOUR,
+    "until": HOUR,
+    "before": "file:/old",
+    "after": "file:/log",
+}
 REGION = {"origin_region": "north", "region": "south", "advisories": 10, "bytes": 300}
 SUMMARY = {
     "plan": False,
@@ -224,6 +233,18 @@ def test_a_log_goes_to_the_end_of_its_last_hour(tmp_path: Path) -> None:
     write_report(tmp_path / "report.html", told, SUMMARY, judge(told, 9), find(told))
     page = (tmp_path / "report.html").read_text()
     assert "2026-03-14 08:00 to 2026-03-14 09:00 UTC, by the hour" in page
+
+
+def test_missing_rows_and_clocks_that_differ_are_in_the_report(tmp_path: Path) -> None:
+    clock = SILENT | {"unset": 0, "ahead": 0, "backwards": 0, "largest_step_back_s": None, "off_s": 7200.0}
+    told = tables(spillage=spillage(0), holes=[HOLE], clocks=[clock])
+    write_report(tmp_path / "report.html", told, SUMMARY, judge(told, 9), find(told))
+    _, found = (tmp_path / "report.html").read_text().split("What was read", 1)
+    missing, clocks = found.split("Clocks that are wrong")
+    assert "file:/old" in missing
+    assert "2026-03-14 08:00" in missing
+    assert "7,200" in clocks
+    assert "None." not in found, "nobody knows of what there is none"
 
 
 def test_without_matplotlib_the_report_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
