@@ -105,6 +105,18 @@ async def test_the_worst_site_is_first_and_the_map_leads_to_it(
     await page.close()
 
 
+async def test_charts_can_be_read_on_a_telephone(browser: Browser, report: str) -> None:
+    """As wide as its screen, their letters are of four pixels."""
+    page, complaints = await opened(browser, report, 390)
+    charts = "[...document.querySelectorAll('section > svg')].map(one => one.getBoundingClientRect().width)"
+    widths = await page.evaluate(charts)
+    assert widths
+    assert min(widths) >= 600
+    assert await page.evaluate("document.documentElement.scrollWidth") == 390
+    assert complaints == []
+    await page.close()
+
+
 async def test_the_table_sorts_and_finds_and_shows_a_wicked_name_as_text(
     browser: Browser, report: str
 ) -> None:
