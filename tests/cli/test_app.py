@@ -88,10 +88,11 @@ GROUPS = ([], ["node"], ["config"], ["queue"], ["dead"], ["idl"], ["subscription
 
 
 EACH_HELP = """
-import json, os, sys
+import gc, json, os, sys
 from typer.main import get_command
 from broker.cli.app import app
 command = get_command(app)
+gc.freeze()
 for number, words in enumerate(json.load(sys.stdin)):
     if not os.fork():
         for stream, name in ((1, "out"), (2, "err")):
