@@ -54,10 +54,28 @@ def read(text: str) -> list[Draft]:
     if not found:
         raise Unreadable("no element <networkConnector>: expected an activemq.xml that has one", root.mark)
     drafts = [_connector(element, legal_name(name)) for element in found]
-    others = dict.fromkeys(_local(each.name) for each in broker.children) if broker else {}
+    others = dict.fromkeys(_others(root, broker))
     for draft in drafts:
-        draft.stays(each for each in others if each != "networkConnectors")
+        draft.stays(others)
     return drafts
+
+
+def _others(root: Element, broker: Element | None) -> Iterator[str]:
+    """Name all that the file has beside network connectors."""
+    if broker is None:
+        return
+    yield from (
+        one.name for one in broker.attributes if one.name not in _KNOWN and not one.name.startswith("xmlns")
+    )
+    beside = [each for each in root.children if root is not broker and each is not broker]
+    for each in (*broker.children, *beside):
+        name = _local(each.name)
+        if name != "networkConnectors":
+            yield name
+            continue
+        yield from (
+            inner for inner in (_local(one.name) for one in each.children) if inner != "networkConnector"
+        )
 
 
 def _every(element: Element) -> Iterator[Element]:
@@ -114,6 +132,8 @@ def _lead(draft: Draft, line: int, uri: str) -> None:
 def _destinations(draft: Draft, group: Element) -> None:
     """Lists of destinations; the embedded broker has none."""
     kind = _local(group.name)
+    if not group.children:
+        draft.note(group.mark.line, f"no counterpart: {kind}")
     for child in group.children:
         name = next(
             (shown(one.text) for one in child.attributes if one.name == "physicalName"), "without name"

@@ -89,6 +89,9 @@ def _chosen(drafts: list[Draft], wanted: str, file: str) -> Draft:
         (first, *others) = found[0]
         if others:
             first.join(others)
+        rest = [draft.name for draft in drafts if draft not in found[0]]
+        if rest:
+            first.note(0, f"not in this file, since they lead elsewhere: {', '.join(map(repr, rest))}")
         return first
     if not drafts:
         raise ConfigurationError(

@@ -133,7 +133,9 @@ def _topic(draft: Draft, line: int, value: str) -> None:
     """`topic PATTERN [out|in|both] [QOS] [LOCAL-PREFIX] [REMOTE-PREFIX]`"""
     words = [word.strip('"') for word in re.findall(r'"[^"]*"|\S+', value)]
     words += [""] * (5 - len(words))
-    pattern, way, qos, here, there = words[:5]
+    pattern, way, qos, here, there, *more = words
+    if more:
+        draft.note(line, f"left out: {shown(' '.join(more))} behind the prefixes of a topic")
     direction = way.lower() or "out"
     if direction not in _DIRECTIONS:
         draft.note(line, f"left out: {shown(way)} is no direction: expected in, out or both")
@@ -197,6 +199,8 @@ def _insecure(draft: Draft, line: int, value: str) -> None:
     if value == "true":
         draft.tls["verify_hostname"] = False
         draft.note(line, "the host's name is not compared with the certificate: anybody it trusts can be it")
+    elif value != "false":
+        draft.note(line, f"left out: bridge_insecure {shown(value)}: expected true or false")
 
 
 def _keep_alive(draft: Draft, line: int, value: str) -> None:

@@ -84,7 +84,8 @@ def read(text: str) -> list[Draft]:
             made.append(_Shovel(name, value, vhost).draft)
         elif parameter.get("component") == "federation-upstream":
             there = [policy for policy in policies if policy.get("vhost", "/") == vhost]
-            made.append(_federation(name, value, vhost, list(_policies(name, there, upstreams))))
+            sets = [each for of in upstreams.values() for each in of if each.get("upstream") == name]
+            made.append(_federation(name, [value, *sets], vhost, list(_policies(name, there, upstreams))))
     for draft in made:
         draft.stays(others)
     return made
@@ -205,10 +206,11 @@ class _Shovel:
         if not leaves and not all(map(_is_here, destination)):
             draft.note(0, "neither end is this broker: the destination was taken for it")
         _lead(draft, far)
-        self._passes(value, "out" if leaves else "in")
-        _options(draft, value, self._KNOWN)
+        is_read = self._passes(value, "out" if leaves else "in")
+        _options(draft, value, self._KNOWN if is_read else {"src-uri", "dest-uri"})
 
-    def _passes(self, value: Fields, direction: Any) -> None:
+    def _passes(self, value: Fields, direction: Any) -> bool:
+        """Whether it is told what passes: else each option of it is left."""
         queue, exchange = value.get("src-queue"), value.get("src-exchange")
         target, key = value.get("dest-queue") or value.get("dest-exchange"), value.get("dest-exchange-key")
         if isinstance(queue, str):
@@ -225,10 +227,12 @@ class _Shovel:
                 )
         else:
             self.draft.note(0, "no counterpart: its source is neither a queue nor an exchange")
+            return False
         if key:
             self.draft.note(
                 0, f"no counterpart: routing key {shown(str(key))} for all: a message keeps its name"
             )
+        return True
 
     def _topics(self, key: Any, direction: Any) -> None:
         try:
@@ -257,42 +261,43 @@ class _Shovel:
 # --- federation
 
 
-def _sets(parameters: list[Fields]) -> dict[str, set[str]]:
-    """The upstreams that each set names."""
-    found: dict[str, set[str]] = {}
+def _sets(parameters: list[Fields]) -> dict[str, list[Fields]]:
+    """The upstreams of each set, each with the options that count for it there."""
+    found: dict[str, list[Fields]] = {}
     for parameter in parameters:
         value = parameter.get("value")
         if parameter.get("component") == "federation-upstream-set" and isinstance(value, list):
-            members = {str(each.get("upstream")) for each in value if isinstance(each, dict)}
-            found[str(parameter.get("name"))] = members
+            found[str(parameter.get("name"))] = [each for each in value if isinstance(each, dict)]
     return found
 
 
-def _federation(name: str, value: Fields, vhost: str, applied: list[Fields]) -> Draft:
+def _federation(name: str, values: list[Fields], vhost: str, applied: list[Fields]) -> Draft:
+    """`values`: of the upstream itself, and of the sets that it is in."""
     draft = _draft(name, vhost)
-    _lead(draft, _uris(value.get("uri")))
+    _lead(draft, _uris(values[0].get("uri")))
     for policy in applied:
         _policy(draft, policy)
     if not applied:
         draft.note(0, "no policy uses this upstream, so nothing passed: everything does now")
-    for key in ("queue", "exchange"):
-        if value.get(key):
-            draft.note(
-                0,
-                f"no counterpart: {key} {shown(str(value[key]))} of the upstream has another name",
-            )
-    _options(draft, value, {"uri", "queue", "exchange"})
+    for value in values:
+        for key in ("queue", "exchange"):
+            if value.get(key):
+                draft.note(
+                    0,
+                    f"no counterpart: {key} {shown(str(value[key]))} of the upstream has another name",
+                )
+        _options(draft, value, {"uri", "queue", "exchange", "upstream"})
     return draft
 
 
-def _policies(name: str, policies: list[Fields], sets: dict[str, set[str]]) -> Iterator[Fields]:
+def _policies(name: str, policies: list[Fields], sets: dict[str, list[Fields]]) -> Iterator[Fields]:
     """The policies that federate with this upstream."""
     for policy in policies:
         definition = policy.get("definition")
         if not isinstance(definition, dict):
             continue
         chosen = definition.get("federation-upstream-set")
-        members = sets.get(str(chosen), set())
+        members = [each.get("upstream") for each in sets.get(str(chosen), ())]
         named = definition.get("federation-upstream")
         if name == named or chosen == "all" or name in members or _like(definition, name):
             yield policy

@@ -171,3 +171,59 @@ def test_an_option_of_a_network_connector(option: str) -> None:
 def test_a_list_of_a_network_connector(name: str) -> None:
     listed = f'<{name}Destinations><queue physicalName="orders"/></{name}Destinations>'
     assert of_activemq() != of_activemq(children=listed)
+
+
+@pytest.mark.parametrize("line", ["bridge_insecure TRUE", "topic # out 1 a/ b/ more"])
+def test_a_value_that_mosquitto_would_not_take_is_left_out_by_name(line: str) -> None:
+    bridge = "connection hq\naddress hq.example.com\nbridge_capath /etc\ntopic # out 1 a/ b/\n"
+    assert f"{line.split()[-1]}" in text(bridge + line).partition("broker:")[0]
+
+
+@pytest.mark.parametrize("option", OF_AN_UPSTREAM)
+def test_an_option_of_an_upstream_in_a_set(option: str) -> None:
+    def of_set(**options: str) -> str:
+        upstream = {
+            "component": "federation-upstream",
+            "name": "x",
+            "value": {"uri": "amqp://hq.example.com"},
+        }
+        members = {
+            "component": "federation-upstream-set",
+            "name": "s",
+            "value": [{"upstream": "x"} | options],
+        }
+        return text(json.dumps({"parameters": [upstream, members]}))
+
+    assert of_set() != of_set(**{option: "another"})
+
+
+@pytest.mark.parametrize("option", ["dest-queue", "dest-exchange", "dest-exchange-key"])
+def test_an_option_of_a_shovel_whose_source_is_not_understood(option: str) -> None:
+    plain = {"src-uri": "amqp://", "src-address": "/orders", "dest-uri": "amqp://hq.example.com"}
+    assert option in of_rabbitmq("shovel", {**plain, option: "another"})
+
+
+@pytest.mark.parametrize(
+    ("name", "text_of"),
+    [
+        ("schedulerSupport", '<broker schedulerSupport="true">{}</broker>'),
+        ("import", '<beans><broker>{}</broker><import resource="jetty.xml"/></beans>'),
+        (
+            "ldapNetworkConnector",
+            '<broker>{}<networkConnectors><ldapNetworkConnector uri="x"/></networkConnectors></broker>',
+        ),
+        ("brokerURL", "<broker>{}</broker>"),
+    ],
+)
+def test_an_element_or_attribute_of_activemq_that_is_no_connector(name: str, text_of: str) -> None:
+    connector = '<networkConnector name="hq" uri="static:(tcp://hq:61616)"><brokerURL>x</brokerURL></networkConnector>'
+    inside = f"<networkConnectors>{connector}</networkConnectors>"
+    assert name in text(text_of.format(inside)).partition("broker:")[0]
+
+
+def test_connections_that_lead_elsewhere_are_named() -> None:
+    bridges = "".join(
+        f"connection {name}\naddress {name}.example.com\ntopic # in\n" for name in ("hq", "east", "west")
+    )
+    found = convert(bridges, connection="hq").text("yaml")
+    assert "# not in this file, since they lead elsewhere: 'east', 'west'" in found
