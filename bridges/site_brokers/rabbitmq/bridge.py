@@ -201,6 +201,7 @@ class Visit:
         work: list[Coroutine[Any, Any, None]] = [
             self._publisher.run(),
             self._taker.run(),
+            self._taker.bind(),
             _until_lost(self._giving),
             _until_lost(self._taking),
         ]

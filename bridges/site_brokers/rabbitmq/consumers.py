@@ -59,13 +59,16 @@ _AMQP_1_0: Final = "{1,0}"
 
 
 class Listed(NamedTuple):
-    """A queue as a list or an event describes it. `private`: exclusive to a connection."""
+    """A queue as a list or an event describes it. `private`: exclusive to a connection. `filled`: something
+    waits in it, or the list does not say.
+    """
 
     name: str
     durable: bool
     private: bool
     vanishing: bool = False
     stream: bool = False
+    filled: bool = False
 
 
 @dataclass(slots=True)
@@ -94,7 +97,8 @@ class QueueTable:
     `doubtful`: queues to ask the broker for, then call `counted`. `stale`: list everything again. `arrived`:
     queues that were made. All three are the caller's to empty. `odd`: queues with a name or a key that has no
     spelling in the tree. `fading`: doubtful ones whose consumer may go a moment after its connection, to be
-    asked for once more. `replies`: our own reply queues, when they were listed last.
+    asked for once more. `replies`: our own reply queues, when they were listed last, and whether something
+    waited there.
     """
 
     def __init__(self, node: str, vhost: str, exchanges: Exchanges, limit: int) -> None:
@@ -103,7 +107,7 @@ class QueueTable:
         self.arrived: dict[str, None] = {}
         self.stale = False
         self.odd: set[str] = set()
-        self.replies: set[str] = set()
+        self.replies: dict[str, bool] = {}
         self._node = node
         self.vhost = vhost
         self.exchanges = exchanges
@@ -252,7 +256,7 @@ class QueueTable:
     def _describe(self, listed: Listed) -> Known | None:
         known = self._know(listed.name)
         if known is not None:
-            known.durable, known.private, known.vanishing, known.stream = listed[1:]
+            known.durable, known.private, known.vanishing, known.stream = listed[1:5]
             self._touched.add(listed.name)
         return known
 
@@ -289,7 +293,7 @@ class QueueTable:
             keys.setdefault(name, set()).add(key)
         self.stale = len(since) > self._limit
         there = {listed.name: listed for listed in queues}
-        self.replies = {name for name in there if name.startswith(REPLIES)}
+        self.replies = {name: each.filled for name, each in there.items() if name.startswith(REPLIES)}
         for name in [name for name in there if name.startswith(OURS)]:
             del there[name]
         for name in [name for name in self.queues if name not in there]:

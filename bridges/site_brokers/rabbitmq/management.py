@@ -32,6 +32,7 @@ class _Queue(msgspec.Struct):
     exclusive: bool = False
     auto_delete: bool = False
     type: str = ""
+    messages: int = 1
 
 
 class _Page(msgspec.Struct):
@@ -92,9 +93,18 @@ class Management:
         page = pages = 1
         while page <= pages:
             path = f"/queues/{_quoted(vhost)}?page={page}&page_size={_PAGE}&pagination=true"
-            answer = await self._get(path + "&columns=name,durable,exclusive,auto_delete,type", _Page)
+            answer = await self._get(
+                path + "&columns=name,durable,exclusive,auto_delete,type,messages", _Page
+            )
             found += (
-                Listed(each.name, each.durable, each.exclusive, each.auto_delete, each.type == "stream")
+                Listed(
+                    each.name,
+                    each.durable,
+                    each.exclusive,
+                    each.auto_delete,
+                    each.type == "stream",
+                    each.messages > 0,
+                )
                 for each in answer.items
             )
             if len(found) > MOST_LISTED or page * _PAGE > MOST_LISTED:

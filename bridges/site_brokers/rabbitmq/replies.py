@@ -10,13 +10,14 @@ of the broker's, and no event tells of it.
 
 Law: their number is bounded. Of too many, of those that lead to the node with most, that one is left which
 was not used for longest: a node that asks with ever new names makes room for itself. A reply that comes late
-waits in a queue that was left, and is fetched when that is needed again, or in the next minutes, since each
-list of queues brings some of them back. Of those that were left the oldest are deleted unless something waits
-there, as the broker does after an hour; while that is not enough, the node with most gets no new ones.
+waits in a queue that was left, and is fetched when that is needed again, or within a minute or two, since
+each list of queues says where something waits. Of those that were left the oldest are deleted unless
+something waits there, as the broker does after an hour; while that is not enough, the node with most gets no
+new ones.
 """
 
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Set
 from itertools import islice
 from typing import Any, Final
 
@@ -35,7 +36,7 @@ DIRECT: Final = "amq.rabbitmq.reply-to."
 
 
 class Replies:
-    """The reply queues of one node. `on_change(queues)`: consume exactly these.
+    """The reply queues of one node. `on_change(queues)`: consume exactly these, the last of them first.
 
     `on_asked(name)`: somebody waits for an answer of that name.
     """
@@ -43,7 +44,7 @@ class Replies:
     def __init__(
         self,
         node: str,
-        on_change: Callable[[frozenset[str]], None],
+        on_change: Callable[[Set[str]], None],
         on_asked: Callable[[str], None] = lambda name: None,
     ) -> None:
         self._node = node
@@ -96,17 +97,20 @@ class Replies:
         while len(self._used) > MOST:
             self._forget_one()
         if self.queues != before:
-            self._on_change(self.queues)
+            self._on_change(self._used.keys())
 
-    def listed(self, there: set[str]) -> None:
-        """All that the broker has. Some of those that are not used are, until others need their places.
+    def listed(self, there: Mapping[str, bool]) -> None:
+        """All that the broker has, and whether something waits there, which brings some of them back.
 
         Half of the places stay with those that were used last, however many lists come meanwhile: their
-        answers are on the way. So those that are brought back are the first to go again.
+        answers are on the way. So those that are brought back are the first to go again, and one where
+        nothing waits comes back only where there is a place.
         """
         self._left = OrderedDict.fromkeys(name for name in self._left if name in there)
-        self._left.update(dict.fromkeys(there - self._used.keys()))
-        back = list(islice(self._left, MOST // 2))
+        self._left.update(dict.fromkeys(there.keys() - self._used.keys()))
+        back = list(islice((name for name in self._left if there[name]), MOST // 2))
+        free = max(MOST - len(self._used) - len(back), 0)
+        back += islice((name for name in self._left if not there[name]), free)
         while len(self._used) > MOST - len(back):
             self._forget_one()
         self.adopt(back)

@@ -18,8 +18,9 @@ import asyncio
 import heapq
 import logging
 import secrets
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Set
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -43,9 +44,11 @@ from treeconnector.edge import Taken
 PRIORITY: Final = -10
 PREFETCH: Final = 500
 LOOK_AGAIN: Final = 5.0
+BIND_AGAIN: Final = 60.0
 MOST_QUEUES: Final = 1000
 _LEAVES_EVERY: Final = 0.05
-_DELETES: Final = 500
+_AT_ONCE: Final = 20
+"""Queues for answers that are consumed, left or deleted before it is seen who has come meanwhile."""
 
 _log = logging.getLogger("sapwood.site")
 
@@ -85,7 +88,7 @@ class Taker:
         self._may_take = may_take
         self._unread: frozenset[Destination] | None = None
         self._queues: frozenset[str] = frozenset()
-        self._replies: frozenset[str] = frozenset()
+        self._replies: Set[str] = frozenset()
         self._keys: frozenset[Binding] = frozenset()
         self._taps: dict[str, Tap] = {}
         self._changing: set[str] = set()
@@ -95,7 +98,9 @@ class Taker:
         self._mistake: Exception | None = None
         self._is_leaving = False
         self._is_done = False
+        self._is_bound = False
         self._news = asyncio.Event()
+        self._new_keys = asyncio.Event()
         self.not_taken = NotTaken(MOST_QUEUES)
 
     def __repr__(self) -> str:
@@ -121,9 +126,10 @@ class Taker:
                 except PatternError as error:
                     self.not_taken.note(str(each), str(error))
         self._queues, self._keys = frozenset(queues), frozenset(keys)
+        self._new_keys.set()
 
-    def want_replies(self, queues: frozenset[str]) -> None:
-        """Take all that comes into these, which are ours."""
+    def want_replies(self, queues: Set[str]) -> None:
+        """Take all that comes into these, which are ours: into the last of them first."""
         self._replies = queues
         self._news.set()
 
@@ -152,8 +158,8 @@ class Taker:
             if (unread := self._unread) is not None:
                 self._unread = None
                 await self._look_at(unread)
-            wanted = self._queues | self._replies
-            if await self._bindings.settle(self._keys) or self._is_leaving:
+            wanted = self._queues
+            if self._is_bound or self._is_leaving:
                 wanted = wanted | {TOPICS}
             if self._is_done:
                 wanted = frozenset()
@@ -170,6 +176,14 @@ class Taker:
                     await self._news.wait()
             except TimeoutError:
                 continue
+
+    async def bind(self) -> None:
+        """Beside `run`, for ever, since thousands of filters take seconds. Raises `AmqpError` likewise."""
+        while True:
+            await self._new_keys.wait()
+            self._new_keys.clear()
+            self._is_bound = await self._bindings.settle(self._keys)
+            self._news.set()
 
     async def leave(self) -> None:
         """Take nothing more but what is in our own queue, and delete that. Raises `AmqpError`.
@@ -214,13 +228,13 @@ class Taker:
         A queue that was not there is looked for again after `LOOK_AGAIN`, or when it is made.
         """
         missing, now = False, asyncio.get_running_loop().time()
-        self._absent = {name: due for name, due in self._absent.items() if due > now and name in wanted}
+        every = wanted | self._replies
+        self._absent = {name: due for name, due in self._absent.items() if due > now and name in every}
+        while await self._enter_replies():
+            pass
         taken = sum(not name.startswith(REPLIES) for name in self._taps)
         for name in await _in_order(wanted - self._taps.keys() - self._absent.keys()):
-            await self._enter_fresh(wanted)
-            if name.startswith(REPLIES):
-                await self._open(name, self._read_queue(name))
-                continue
+            await self._enter_replies()
             if taken > MOST_QUEUES:
                 self.not_taken.note(
                     f"queue:{name}", f"more than {MOST_QUEUES} queues at once are not taken from"
@@ -232,6 +246,7 @@ class Taker:
                 self._absent.pop(name, None)
             if consumers is None and name == TOPICS:
                 self._bindings.forget()
+                self._new_keys.set()
             if consumers is None or private or not self._may_take(name):
                 missing = True
                 continue
@@ -242,17 +257,20 @@ class Taker:
                 missing = True
         return missing or bool(self._absent)
 
-    async def _enter_fresh(self, known: frozenset[str]) -> None:
-        """Consume those for answers that are used since `known`: somebody waits."""
-        if not self._is_done:
-            for name in self._replies - known - self._taps.keys():
-                await self._open(name, self._read_queue(name))
+    async def _enter_replies(self) -> bool:
+        """Consume some queues for answers, those that were used last: somebody waits. Were there any?"""
+        fresh = (
+            name for name in reversed([*self._replies]) if name not in self._taps and name not in self._absent
+        )
+        names = [] if self._is_done else list(islice(fresh, _AT_ONCE))
+        await asyncio.gather(*(self._open(name, self._read_queue(name)) for name in names))
+        return bool(names)
 
     async def _delete_spare(self) -> None:
         """Delete some queues for answers that are used no more; what has come into one is taken first."""
         channel, name = await self._connection.channel(), ""
         try:
-            for _ in range(_DELETES):
+            for _ in range(_AT_ONCE):
                 if not self.replies.too_many:
                     return
                 name = self.replies.spare()
@@ -325,6 +343,7 @@ class Taker:
             self._fail(error)
         if tap.queue == TOPICS:
             self._bindings.forget()
+            self._new_keys.set()
         if self._taps.get(tap.queue) is tap:
             del self._taps[tap.queue]
 
@@ -335,20 +354,25 @@ class Taker:
         self._changing.discard(tap.queue)
         if error.code:
             self.not_taken.note(f"queue:{tap.queue}", error.text)
-        asyncio.get_running_loop().call_later(LOOK_AGAIN, self._news.set)
+        loop = asyncio.get_running_loop()
+        self._absent[tap.queue] = loop.time() + LOOK_AGAIN
+        loop.call_later(LOOK_AGAIN, self._news.set)
 
     async def _leave(self, wanted: frozenset[str]) -> None:
         """Stop consuming what is not wanted; what we have of it is acknowledged first."""
-        for tap in list(self._taps.values()):
-            if tap.queue in wanted and not tap.leaving:
-                continue
-            await self._enter_fresh(wanted)
-            try:
-                await self._close(tap)
-            except ChannelLost as error:
-                if error.code == 0:
-                    raise
-                self._lost(tap, error)
+        kept = wanted | self._replies
+        leaving = [tap for tap in self._taps.values() if tap.leaving or tap.queue not in kept]
+        for first in range(0, len(leaving), _AT_ONCE):
+            await self._enter_replies()
+            await asyncio.gather(*map(self._stop, leaving[first : first + _AT_ONCE]))
+
+    async def _stop(self, tap: Tap) -> None:
+        try:
+            await self._close(tap)
+        except ChannelLost as error:
+            if error.code == 0:
+                raise
+            self._lost(tap, error)
 
     async def _close(self, tap: Tap) -> None:
         if not tap.leaving:
@@ -363,6 +387,7 @@ class Taker:
             self._changing.discard(tap.queue)
 
     def _not_bound(self, key: str, text: str) -> None:
+        asyncio.get_running_loop().call_later(BIND_AGAIN, self._new_keys.set)
         self.not_taken.note(f"topic {key}" if key else f"queue:{TOPICS}", text)
 
     # --- messages

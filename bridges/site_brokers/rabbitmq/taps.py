@@ -25,7 +25,8 @@ class TapBatch:
 class Tap:
     """One queue that we consume. `read` makes of a message what goes into the tree, or nothing.
 
-    `is_gone`: it was deleted. `settled`: called with the last message that is in our custody.
+    `is_gone`: it was deleted, and its channel is being closed. `settled`: called with the last message
+    that is in our custody.
     """
 
     __slots__ = ("_batches", "_settled", "channel", "is_gone", "leaving", "queue", "read", "tag")
@@ -57,8 +58,7 @@ class Tap:
         last: Incoming | None = None
         while self._batches and self._batches[0].is_kept:
             last = self._batches.popleft().last
-        if last is not None:
-            if not self.is_gone:
-                self._settled(last)
+        if last is not None and not self.is_gone:
+            self._settled(last)
             if self.channel.is_open:
                 self.channel.acknowledge(last.tag, multiple=True)

@@ -171,7 +171,7 @@ def test_a_list_ends_what_is_not_in_it(census: QueueTable) -> None:
 
 def test_a_list_knows_our_reply_queues(census: QueueTable) -> None:
     census.listed([Listed("sapwood.reply.x@leeds", True, False), Listed("sapwood.claim", False, True)], [])
-    assert (census.replies, told(census)) == ({"sapwood.reply.x@leeds"}, [])
+    assert (census.replies, told(census)) == ({"sapwood.reply.x@leeds": False}, [])
 
 
 def test_other_virtual_hosts_and_exchanges_are_left_aside(census: QueueTable) -> None:

@@ -1,17 +1,19 @@
 """Where replies go, and that the reply queues are bounded."""
 
+from collections.abc import Set
+
 import pytest
 
 from bridges.site_brokers.rabbitmq.replies import MOST, MOST_LEFT, Replies
 
 
 @pytest.fixture
-def changes() -> list[frozenset[str]]:
+def changes() -> list[Set[str]]:
     return []
 
 
 @pytest.fixture
-def replies(changes: list[frozenset[str]]) -> Replies:
+def replies(changes: list[Set[str]]) -> Replies:
     return Replies("york", changes.append)
 
 
@@ -53,7 +55,7 @@ def test_an_address_in_the_tree_has_a_queue_at_this_site(replies: Replies, addre
     assert replies.queues == ({name} if name.startswith("sapwood.") else frozenset())
 
 
-def test_each_queue_is_told_of_once(replies: Replies, changes: list[frozenset[str]]) -> None:
+def test_each_queue_is_told_of_once(replies: Replies, changes: list[Set[str]]) -> None:
     for _ in range(3):
         replies.spell("a@leeds")
     assert changes == [frozenset({"sapwood.reply.a@leeds"})]
@@ -114,11 +116,11 @@ def test_a_list_brings_back_some_of_those_that_are_there_still(replies: Replies)
     for number in range(2 * MOST):
         replies.spell(f"q{number}@leeds")
     there = {f"sapwood.reply.q{number}@leeds" for number in range(501, 2 * MOST)}
-    replies.listed(there | {"sapwood.reply.late@hq"})
+    replies.listed(dict.fromkeys(there | {"sapwood.reply.late@hq"}, True))
     assert f"sapwood.reply.q{MOST - 1}@leeds" in replies.queues
     assert "sapwood.reply.late@hq" in replies.queues
     assert repr(replies) == f"<Replies of york queues={MOST} left=500>"
-    replies.listed(set())
+    replies.listed({})
     assert repr(replies) == f"<Replies of york queues={MOST} left=0>"
 
 
@@ -126,9 +128,22 @@ def test_a_list_takes_no_place_from_those_that_were_used_last(replies: Replies) 
     """An answer may be on its way into each of them."""
     names = [f"sapwood.reply.q{number}@leeds" for number in range(2 * MOST)]
     replies.adopt(names)
-    replies.listed({*names})
+    replies.listed(dict.fromkeys(names, True))
     assert {*names[-(MOST // 2) :]} < replies.queues
     assert names[0] in replies.queues
-    replies.listed({*names})
+    replies.listed(dict.fromkeys(names, True))
     assert {*names[-(MOST // 2) :]} < replies.queues, "nobody has asked meanwhile"
     assert names[MOST // 2] in replies.queues
+
+
+def test_a_list_brings_back_one_where_nothing_waits_only_where_there_is_a_place(
+    replies: Replies, changes: list[Set[str]]
+) -> None:
+    names = [f"sapwood.reply.q{number}@leeds" for number in range(MOST + 10)]
+    replies.adopt(names)
+    replies.listed({**dict.fromkeys(names, False), names[7]: True})
+    assert replies.queues == {names[7], *names[-(MOST - 1) :]}
+    assert next(iter(changes[-1])) == names[7], "those that were used last come first"
+    fresh = Replies("york", lambda queues: None)
+    fresh.listed(dict.fromkeys(names, False))
+    assert len(fresh.queues) == MOST

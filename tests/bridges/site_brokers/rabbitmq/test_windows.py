@@ -207,7 +207,8 @@ async def test_queues_for_answers_are_made_where_they_are_not_there_yet_and_take
     given = [cast("Any", lambda *given: True)] * 4
     taker = Taker(cast("Any", broker), cast("Any", broker), Exchanges("amq.topic"), tmp_path, *given)
     answers = {f"sapwood.reply.{number}@leeds" for number in range(5)}
-    assert not await taker._enter(frozenset(answers | {"q0", "q1"}))
+    taker.want_replies(answers)
+    assert not await taker._enter(frozenset({"q0", "q1"}))
     assert set(broker.declared) == answers
     assert taker.taking == ["q0", "q1"]
 

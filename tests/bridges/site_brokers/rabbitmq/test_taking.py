@@ -1,0 +1,68 @@
+"""What is taken first, where much is to be taken."""
+
+import asyncio
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pika
+import pytest
+
+from bridges.amqp.connection import Incoming
+from bridges.site_brokers.rabbitmq import taking
+from bridges.site_brokers.rabbitmq.exchanges import Exchanges
+from bridges.site_brokers.rabbitmq.replies import MOST, Replies
+from bridges.site_brokers.rabbitmq.taking import Taker
+from bridges.site_brokers.rabbitmq.taps import Tap
+
+
+async def test_queues_are_taken_from_while_filters_are_being_bound(york, applications) -> None:
+    """Thousands of them take seconds, in which somebody waits for an answer."""
+    bound = asyncio.Event()
+    york.bridge._visit._taker._bindings.settle = lambda keys: bound.wait()
+    for name in ("stock", "orders"):
+        applications.channel().queue_declare(name, durable=True)
+    york.want("topic:prices/#", "queue:orders")
+    await york.until_answered(york.deliver("queue:stock", b"how many?", reply_to="answers@leeds"))
+    ((_, properties),) = applications.drain("stock")
+    applications.publish(properties.reply_to, b"seven")
+    await york.desk.until(lambda: york.desk.payloads == [b"seven"])
+    applications.publish("orders", b"tea")
+    await york.desk.until(lambda: york.desk.payloads == [b"seven", b"tea"])
+    assert not bound.is_set()
+
+
+async def test_of_queues_for_answers_the_last_used_is_consumed_first(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A list has brought back a thousand that nobody asked for lately; others were used meanwhile."""
+    opened: list[str] = []
+
+    async def open_one(taker: Taker, name: str, _read: object) -> bool:
+        opened.append(name)
+        taker._taps[name] = SimpleNamespace(queue=name, leaving=False)
+        if len(opened) == taking._AT_ONCE:
+            replies.spell("now@leeds")
+        return True
+
+    monkeypatch.setattr(Taker, "_open", open_one)
+    taker = Taker(None, None, Exchanges("amq.topic"), tmp_path, *[lambda *_: None] * 4)
+    replies = taker.replies = Replies("york", taker.want_replies)
+    replies.listed({f"sapwood.reply.old-{number}@leeds": True for number in range(MOST)})
+    replies.spell("just now@leeds")
+    await taker._enter(frozenset())
+    assert opened[0] == "sapwood.reply.just now@leeds"
+    assert opened[taking._AT_ONCE] == "sapwood.reply.now@leeds"
+    assert set(opened) == replies.queues
+
+
+def test_what_was_taken_of_a_queue_that_is_deleted_is_acknowledged_to_nobody() -> None:
+    """Its channel is being closed, and pika would raise in the middle of a commit."""
+    channel = cast("Any", SimpleNamespace(is_open=True))
+    settled: list[Any] = []
+    tap = Tap("stock", channel, lambda message: None, settled.append)
+    batch = tap.handed(Incoming(1, "", "stock", False, pika.BasicProperties(), b"tea"))
+    tap.is_gone = True
+    tap.settle(batch)
+    assert tap.is_idle
+    assert settled == []
