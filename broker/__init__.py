@@ -7,6 +7,7 @@
 | `advisory_log` | the advisory log: what consumers came and went, which advisories that cost |
 | `alarms` | alarms on the node's figures: raised, ended, shown, and told to a webhook |
 | `api` | an operator's view of one node, and hand on it, by noun: the types of the answers, what is done |
+| `buffers` | the bytes in memory for all connections together: who waits, and who is cut off for it |
 | `cells` | a node's own cells: what nodes ask each other through the tree, and what they answer |
 | `chronicle` | what this node tells the advisory log and its journal, in the words of its core |
 | `cli` | the command line |
@@ -48,7 +49,6 @@
 | `supervisor` | keeps a link to a parent, or to another node of the mesh: dials |
 | `threads` | the threads of a node: they are there before it needs them, and each call gets its answer |
 | `trail` | the trail of changes: who changed what by the operators' operations |
-| `unread` | what waits for all readers together, and who is cut off for it |
 | `usage` | the use of routes, written beside the advisory log |
 | `watchdog` | ends the process with a last word when its loop, or the thread of its store, stands still |
 """

@@ -43,6 +43,8 @@ def vital(step: Callable[..., None]) -> Callable[..., None]:
             step(driver, *arguments)
         except MemoryError:
             driver.memory.out()
+        except StoreError as error:
+            driver.fail(error)
         except Exception as mistake:
             _log.exception("! a step of node %s failed", driver.core.identity.name)
             driver.fail(
@@ -68,6 +70,7 @@ class CoreDriver:
         self.store = store
         self.now = now
         self.shares = Shares()
+        self.buffers = room.buffers
         self.stopped = asyncio.Event()
         self.failure: SapwoodError | None = None
         self._room = room

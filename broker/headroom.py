@@ -45,6 +45,13 @@ class Headroom:
     def __repr__(self) -> str:
         return f"<Headroom of {len(self._limited)} groups, {self.left()} bytes left>"
 
+    @property
+    def limit(self) -> float:
+        """Bytes that the process may have in all; infinite without a limit."""
+        limits = [_number(folder / files.limit) or math.inf for folder, files in self._limited]
+        addresses = resource.getrlimit(resource.RLIMIT_AS)[0]
+        return min(*limits, math.inf if addresses == resource.RLIM_INFINITY else addresses, math.inf)
+
     def left(self) -> float:
         """Bytes until the node takes no more; infinite without a limit. Limits may change at any time."""
         rooms = [_left_of_group(folder, files) for folder, files in self._limited]

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable
 from typing import Any, Protocol
 
+from broker.buffers import Buffers
 from broker.core.node import NodeCore
 from broker.shares import Shares
 from sapwood.protocol.errors import SapwoodError
@@ -20,6 +21,9 @@ class Host(Protocol):
 
     @property
     def shares(self) -> Shares: ...
+
+    @property
+    def buffers(self) -> Buffers: ...
 
     @property
     def stopped(self) -> asyncio.Event: ...

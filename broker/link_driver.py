@@ -11,11 +11,11 @@ from functools import partial
 from typing import Any, Final
 
 from bridges.carriers.base import Carrier, CarrierError, CarrierFlooded
+from broker.buffers import LOOKS
 from broker.core.links.neighbour import Neighbour
 from broker.host import Host
 from broker.log_throttle import LogThrottle
 from broker.shares import LoopShare
-from broker.unread import LINKS, UnreadBytes
 from sapwood.protocol.errors import Refusal
 from treeconnector.link import Link
 from treeconnector.streams import PIECE, WIDE
@@ -25,7 +25,9 @@ _AT_ONCE: Final = 1024 * 1024
 """Bytes of streams, before others have their turns: a window of one, on a line that takes it at once. The
 task that goes on after these turns was a tenth of the CPU of a channel, when it came after each packet."""
 _NARROW: Final = PIECE // 4
-_UNREAD: Final = f"it leaves too many control frames unread: {MOST_UNREAD} bytes, or most of all links"
+_UNREAD: Final = (
+    f"it leaves too many control frames unread: {MOST_UNREAD} bytes, or the node has no more room"
+)
 
 
 class DrivenLink:
@@ -44,7 +46,7 @@ class DrivenLink:
         self.piece = PIECE
 
     @property
-    def unread(self) -> int:
+    def held(self) -> int:
         """Bytes of control frames."""
         return self.link.control_bytes
 
@@ -59,7 +61,6 @@ class LinkDriver:
     def __init__(self, host: Host) -> None:
         self._host = host
         self._wires: dict[Link, DrivenLink] = {}
-        self._unread = UnreadBytes(LINKS)
         self._complain = LogThrottle()
 
     def __repr__(self) -> str:
@@ -153,7 +154,7 @@ class LinkDriver:
         with contextlib.suppress(CarrierError):
             wire.carrier.send(wire.link.data_to_send())
         self._wires.pop(wire.link, None)
-        self._unread.gone(wire)
+        self._host.buffers.gone(wire)
         if wire.draining is not None:
             wire.draining.cancel()
         self._host.core.advance(self._host.now())
@@ -205,10 +206,11 @@ class LinkDriver:
                     return
         except CarrierError:
             return
-        if wire.unread > MOST_UNREAD:
+        if wire.held > MOST_UNREAD:
             wire.cut_off()
             return
-        self._unread.look(wire)
+        if wire.held > LOOKS:
+            self._host.buffers.look(wire)
         self._pull_later(wire, carrier.drain)
 
     def _pull_streams(self, wire: DrivenLink) -> None:

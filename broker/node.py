@@ -14,6 +14,7 @@ from broker.access import Access
 from broker.alarms.watch import AlarmWatch
 from broker.alarms.webhook import receiver_of
 from broker.api.context import RunningNode
+from broker.buffers import Buffers
 from broker.cells.cells import CellCommand, NodeCells
 from broker.cells.deliveries import Deliveries
 from broker.cells.paths import Paths
@@ -377,6 +378,10 @@ class Node:
     @property
     def shares(self) -> Shares:
         return self.driver.shares
+
+    @property
+    def buffers(self) -> Buffers:
+        return self.driver.buffers
 
     @property
     def wires(self) -> LinkDriver:

@@ -1,17 +1,28 @@
 """The room that a node has left: disk and memory for messages, and for connections."""
 
+from functools import partial
+from typing import Final
+
+from broker.buffers import FEWEST, MOST, Buffers
 from broker.headroom import Headroom
 from broker.intake import Admission
 from broker.memory import Leftovers
 
+_PART: Final = 8
+
 
 class Room:
-    """Of one node. `disk_reserve`: bytes of the disk that are not for messages. `intake`: who may connect."""
+    """Of one node. `disk_reserve`: bytes of the disk that are not for messages. `intake`: who may connect.
+
+    `buffers`: of all connections.
+    """
 
     def __init__(self, disk_reserve: int, intake: Admission) -> None:
         self.disk_reserve = disk_reserve
         self.intake = intake
         self._headroom = Headroom()
+        most = min(MOST, max(FEWEST, self._headroom.limit // _PART))
+        self.buffers = Buffers(int(most), partial(intake.turn_away, "buffers", ""))
         self._leftovers = Leftovers()
 
     def __repr__(self) -> str:

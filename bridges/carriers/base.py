@@ -23,7 +23,7 @@ CarrierError
 import asyncio
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from sapwood.protocol.errors import LocalError, SapwoodError
@@ -72,6 +72,7 @@ class Carrier(ABC):
 
     `peer`: the other side's address, for people. It is no identity. `max_packet`: bytes. `shown`: what the
     other side has proved itself with. `strangers`: what came and was not of this link, and was ignored.
+    `when_kept`: told now and then while `kept` is much.
     """
 
     peer: str
@@ -79,6 +80,7 @@ class Carrier(ABC):
     strangers: int = 0
     max_packet: int
     is_proven: bool = False
+    when_kept: Callable[[], object] | None = None
 
     @abstractmethod
     async def receive(self) -> list[bytes]:
@@ -91,6 +93,16 @@ class Carrier(ABC):
     def send_in_parts(self, parts: Sequence[Bytes]) -> None:
         """The same of one packet, whose parts follow each other."""
         self.send([b"".join(parts)])
+
+    @property
+    def unsent(self) -> int:
+        """Bytes that were sent and have not left this process."""
+        return BUFFER_BYTES - self.room
+
+    @property
+    def kept(self) -> int:
+        """Bytes of what has come and was not received yet, parts of packets too, where that is known."""
+        return 0
 
     @property
     @abstractmethod

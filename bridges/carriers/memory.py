@@ -84,6 +84,10 @@ class MemoryCarrier(Carrier):
         return 0 if self._error else self._outgoing.limit - self._outgoing.size
 
     @property
+    def unsent(self) -> int:
+        return self._outgoing.size
+
+    @property
     def is_idle(self) -> bool:
         return not self._error and not self._outgoing.size
 

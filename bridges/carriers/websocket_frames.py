@@ -80,6 +80,11 @@ class FrameReader:
     def __repr__(self) -> str:
         return f"<FrameReader of {self._most} bytes at most{', at fault' if self.fault else ''}>"
 
+    @property
+    def kept(self) -> int:
+        """Bytes of a message that is not whole."""
+        return len(self._long) + len(self._parts) + len(self._rest)
+
     def buffer(self) -> memoryview:
         """Where the line's next bytes go; `filled` says how many."""
         if self._head is not None:

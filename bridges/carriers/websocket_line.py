@@ -31,6 +31,7 @@ from bridges.carriers.websocket_frames import FrameReader, Heard, Malformed, fra
 from sapwood.protocol.packets import Bytes
 
 UNSENT: Final = 4 * 1024
+MUCH: Final = 64 * 1024
 _MOST_UNREAD: Final = 512 * 1024
 _MOST_REASON: Final = 120
 
@@ -65,6 +66,8 @@ class WebSocketLine(Carrier, asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         self._take(self._reader.filled(nbytes))
+        if self.when_kept is not None and self.kept > MUCH:
+            self.when_kept()
 
     def _took_over(self, transport: asyncio.Transport) -> None:
         self._transport = transport
@@ -195,6 +198,14 @@ class WebSocketLine(Carrier, asyncio.BufferedProtocol):
     @property
     def _buffered(self) -> int:
         return self._transport.get_write_buffer_size() if self._transport and not self._gone.is_set() else 0
+
+    @property
+    def unsent(self) -> int:
+        return self._buffered
+
+    @property
+    def kept(self) -> int:
+        return self._unread + self._reader.kept
 
     @property
     def room(self) -> int:

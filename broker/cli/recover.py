@@ -13,9 +13,12 @@ from pathlib import Path
 from urllib.parse import quote
 
 from broker.cli.output import patience, print_json
+from broker.core.rows import UNREAD
 from broker.store import files, marks, migrations
 from broker.store.errors import StoreCorrupt, StoreMismatch, mapped
+from broker.store.mending import why_not_read
 from config.model import Site
+from sapwood.protocol.errors import StoreError
 from treeconnector.wording import counted
 
 
@@ -82,9 +85,12 @@ def _look(path: Path, site: Site) -> str:
         if found != "ok":
             raise StoreCorrupt(path, str(found))
         own = files.own_values(connection)
+        unread = why_not_read(connection) if version == migrations.VERSION else ""
     _check_owner(path, own, site)
     if lost := marks.lost(own, marks.read(path.parent)):
         raise StoreCorrupt(path, lost)
+    if unread:
+        raise StoreError(UNREAD.format(unread))
     start = int.from_bytes(own.get(files.START, b""), "big")
     return f"{path} is sound: {path.stat().st_size} bytes, started {counted(start, 'time')}"
 

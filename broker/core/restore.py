@@ -38,10 +38,10 @@ from broker.core.rows import (
     SeenRow,
     StoredEntry,
     SubscriptionRow,
+    own_header,
 )
 from broker.core.site.site import SiteClient
 from broker.core.tree.ancestry import Ancestry
-from sapwood.protocol.bundles import decode_header
 from sapwood.protocol.destinations import Destination, Kind
 from sapwood.protocol.names import LOCAL
 from treeconnector.interests import Interests
@@ -117,7 +117,7 @@ class Restoration:
         for rejected in loaded.rows(RejectedRow):
             self._switch.producers.restore_rejected(rejected)
         for retained in loaded.rows(RetainedRow):
-            header = decode_header(retained.header)
+            header = own_header(retained.header)
             for gone in self._topics.retained.put(retained.topic, header, retained.body):
                 self._custody.transaction.delete(RetainedRow, gone)
                 for policy in policies.forgotten:
@@ -236,7 +236,7 @@ class Restoration:
     def _bundle(self, found: StoredEntry) -> StoredBundle | None:
         if not found.header:
             return None
-        return load_bundle(self._custody, found.copy.bundle, decode_header(found.header), found.size)
+        return load_bundle(self._custody, found.copy.bundle, own_header(found.header), found.size)
 
     def _outbox(self, row: CopyRow) -> Neighbour:
         return self._context.neighbours[row.place.removeprefix("link:")]

@@ -12,9 +12,24 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from sapwood.protocol.bundles import Header, decode_header
+from sapwood.protocol.errors import FrameError, StoreError
+
 FORMER: Final = 2
 ENDED: Final = "ended"
 """The name of the value that says that the node has ended as it should."""
+UNREAD: Final = (
+    "the store holds a message that this version does not read ({}): `sapwood node recover`, with the node"
+    " stopped, makes it one that it reads"
+)
+
+
+def own_header(data: bytes) -> Header:
+    """Of a bundle on this node's own disk. Raises `StoreError`."""
+    try:
+        return decode_header(data)
+    except FrameError as error:
+        raise StoreError(UNREAD.format(error)) from None
 
 
 class BundleRow(NamedTuple):

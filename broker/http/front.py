@@ -74,10 +74,6 @@ Inner = Callable[[], asyncio.Protocol]
 Prepared = Callable[[Callable[[], None]], bool]
 
 
-def _always(_call: Callable[[], None]) -> bool:
-    return True
-
-
 class Front(asyncio.Protocol):
     """See the module. `inner` makes aiohttp's protocol for a connection that is none of ours.
 
@@ -91,7 +87,7 @@ class Front(asyncio.Protocol):
         verbs: Verbs,
         inner: Inner,
         open_fronts: set["Front"],
-        prepared: Prepared = _always,
+        prepared: Prepared = lambda _go_on: True,
         guest: Guest | None = None,
     ) -> None:
         self._verbs = verbs
@@ -110,7 +106,7 @@ class Front(asyncio.Protocol):
         self._dropping = 0
         self._aside = self._full = self._paused = self._closing = self._resting = False
         self._share = LoopShare(verbs.shares)
-        self._pipeline = Pipeline()
+        self._pipeline: Pipeline
         self._known = _NOTHING_KNOWN
 
     def __repr__(self) -> str:
@@ -122,6 +118,7 @@ class Front(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)  # another loop's transport is none by class
         self._line = self._verbs.bindings.open(transport, self._guest)
+        self._pipeline = Pipeline(self._verbs.buffers, self._transport, lambda: len(self._data))
         self._open.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -145,6 +142,7 @@ class Front(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         self._full = True
+        self._pipeline.look()
         if self._inner is not None:
             self._inner.pause_writing()
 

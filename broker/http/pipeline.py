@@ -1,12 +1,16 @@
 """The requests of one connection that have no answer yet, in their order; and how long it is waited for more.
 
-Law: answers leave in the order of the requests.
+Law: answers leave in the order of the requests. Bodies under way, the part of one that has come, and answers
+that are not read are of the node's buffers (`broker.buffers`).
 """
 
+import asyncio
 import time
 from collections import deque
+from collections.abc import Callable
 from typing import Final
 
+from broker.buffers import LOOKS, Buffers
 from broker.http.encoding import encoded, stays_open
 from broker.http.heads import Head
 from broker.http.verbs import VerbAnswer
@@ -34,12 +38,22 @@ _NO_SLOTS: Final[deque[Slot]] = deque(maxlen=0)
 
 
 class Pipeline:
-    """Of one connection. `heard`: when something came last, or left; seconds, monotonic."""
+    """Of one connection. `waiting`: bytes that have come and were not taken. `heard`: when something came
+    last, or left; seconds, monotonic.
+    """
 
-    __slots__ = ("_began", "_come", "_opened", "_slots", "heard")
+    __slots__ = (
+        "_began", "_buffers", "_come", "_opened", "_slots", "_transport", "_under_way", "_waiting", "heard",
+    )  # fmt: skip
 
-    def __init__(self) -> None:
+    def __init__(
+        self, buffers: Buffers, transport: asyncio.Transport, waiting: Callable[[], int] = lambda: 0
+    ) -> None:
+        self._buffers = buffers
+        self._transport = transport
+        self._waiting = waiting
         self._slots: deque[Slot] = deque()
+        self._under_way = 0
         self._opened = self.heard = self._began = time.monotonic()
         self._come = 0
 
@@ -51,7 +65,7 @@ class Pipeline:
 
     @property
     def is_full(self) -> bool:
-        return len(self._slots) >= _MOST_IN_FLIGHT
+        return len(self._slots) >= _MOST_IN_FLIGHT or self._under_way > self._buffers.share
 
     def admits(self, together: bool) -> bool:
         """May a request begin now, which may be under way `together` with others?"""
@@ -61,6 +75,7 @@ class Pipeline:
         """A request begins."""
         slot = Slot(head, waits)
         self._slots.append(slot)
+        self._under_way += max(head.length, 0)
         return slot
 
     def answered(self, slot: Slot, answer: VerbAnswer) -> tuple[bytes, bool]:
@@ -69,6 +84,7 @@ class Pipeline:
         slots, leaving, stays = self._slots, list[bytes](), True
         while stays and slots and (ready := slots[0].answer) is not None:
             stays = stays_open(slots[0].head)
+            self._under_way -= max(slots[0].head.length, 0)
             leaving.append(encoded(ready, stays, int(time.time())))
             slots.popleft()
         return leaving[0] if len(leaving) == 1 else b"".join(leaving), stays
@@ -76,6 +92,23 @@ class Pipeline:
     def close(self) -> None:
         """Nothing is answered any more here."""
         self._slots = _NO_SLOTS
+        self._waiting = int
+        self._buffers.gone(self)
+
+    # --- bytes
+
+    @property
+    def held(self) -> int:
+        came = max(self._come, self._waiting())
+        return came + self._under_way + self._transport.get_write_buffer_size()
+
+    def cut_off(self) -> None:
+        self._transport.abort()
+
+    def look(self) -> None:
+        """Much is kept, perhaps."""
+        if self._slots is not _NO_SLOTS:
+            self._buffers.look(self)
 
     # --- how long it is waited
 
@@ -83,6 +116,8 @@ class Pipeline:
         """So many bytes came."""
         self.heard = time.monotonic()
         self._come += size
+        if self._come + self._under_way > LOOKS:
+            self.look()
 
     def begin_again(self, *, now: bool = False) -> None:
         """Wait for the next from now on, or from when something came last."""

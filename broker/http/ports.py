@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from bridges.carriers.base import Carrier
 from broker.api.context import RunningNode
+from broker.buffers import Buffers
 from broker.core.clients.transfers import Fetched
 from broker.core.errors import SwitchError
 from broker.core.sessions.sessions import Connection
@@ -67,6 +68,8 @@ class SwitchPort(Protocol):
 
     def cancel(self, waiter: Any) -> None: ...
 
+    def go_on(self, connection: Connection) -> None: ...
+
 
 class TracingPort(Protocol):
     """The node's trace. `message` and `task` raise `SwitchError` for what is no id."""
@@ -128,6 +131,9 @@ class NodePort(Protocol):
 
     @property
     def shares(self) -> Shares: ...
+
+    @property
+    def buffers(self) -> Buffers: ...
 
     @property
     def enrolment(self) -> "Registry | None": ...

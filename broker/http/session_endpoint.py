@@ -3,9 +3,9 @@
 What a client sends goes to the switch as it arrives; what the switch says to it within one turn of the
 event loop leaves as one packet.
 
-Bounds: a client that has more than `max_unconfirmed` bytes under way is read no further until its sends
-are confirmed; one that leaves more than `max_unread` bytes unread is cut off, and its messages are given
-again. One that does not log in within 10 s is sent away.
+Bounds: a client that has more than `max_unconfirmed` bytes under way, or its share of the node's buffers
+(`broker.buffers`), is read no further until its sends are confirmed; one that has its share unread is given
+nothing more until it reads. One that does not log in within 10 s is sent away.
 """
 
 import asyncio
@@ -15,7 +15,8 @@ from typing import Final
 
 from aiohttp import web
 
-from bridges.carriers.base import BUFFER_BYTES, Carrier, CarrierBroken, CarrierError, CarrierFlooded
+from bridges.carriers.base import Carrier, CarrierBroken, CarrierError, CarrierFlooded
+from broker.buffers import LOOKS, Behind
 from broker.core.errors import TOO_MANY, SwitchError
 from broker.core.sessions.parts import in_parts
 from broker.core.sessions.sessions import Connection
@@ -27,7 +28,6 @@ from broker.http.settings import HttpSettings
 from broker.intake import Guest
 from broker.log_throttle import LogThrottle
 from broker.shares import LoopShare
-from broker.unread import LOOKS, SESSIONS, UnreadBytes
 from sapwood.protocol.errors import FrameError
 from sapwood.protocol.packets import packets, pieces
 from sapwood.protocol.session_frames import (
@@ -51,7 +51,7 @@ _log = logging.getLogger("sapwood.http")
 _PACKET_BYTES: Final = 1024 * 1024
 _LOGIN_TIMEOUT: Final = 10.0
 _MOST_SAID: Final = 300
-_UNREAD: Final = "you do not read what you asked for"
+_UNREAD: Final = "does not read what it asked for, or is in the middle of much"
 
 
 class SessionEndpoint(Endpoint):
@@ -61,7 +61,6 @@ class SessionEndpoint(Endpoint):
         super().__init__(node, settings, guests)
         self._open: set[Carrier] = set()
         self._throttle = LogThrottle()
-        self._unread = UnreadBytes(SESSIONS)
 
     def add_to(self, app: web.Application) -> None:
         app.router.add_get("/session", self.handle, allow_head=False)
@@ -83,9 +82,8 @@ class SessionEndpoint(Endpoint):
         self._open.add(carrier)
         try:
             caller = Caller("session", address(request), is_here(request), shown=carrier.shown)
-            await StreamingSession(
-                self._node, self._settings, carrier, caller, guest, self._throttle, self._unread
-            ).serve()
+            session = StreamingSession(self._node, self._settings, carrier, caller, guest, self._throttle)
+            await session.serve()
         finally:
             self._open.discard(carrier)
         return carrier.response
@@ -110,20 +108,19 @@ class StreamingSession:
         caller: Caller,
         guest: Guest | None = None,
         throttle: LogThrottle | None = None,
-        unread: UnreadBytes | None = None,
     ) -> None:
         self._node = node
         self._throttle = throttle or LogThrottle()
-        self._together = unread or UnreadBytes(SESSIONS)
-        self._looked = 0
         self._settings = settings
         self._carrier = carrier
         self._guest = guest
         self._caller = caller
         self._connection = Connection(self._send, caller.address, rights=None, end=self._end)
         self._loop = asyncio.get_running_loop()
+        self._buffers = node.buffers
+        self._behind = Behind(node.buffers, self._unread, self._go_on)
         self._outgoing: list[NodeFrame] = []
-        self._gathered = 0
+        self._gathered = self._looked = 0
         self._is_cut_off = False
         self._logged_in = False
         self._ending: asyncio.Task[None] | None = None
@@ -136,6 +133,7 @@ class StreamingSession:
 
     async def serve(self) -> None:
         """Run until either side ends it. Never raises for what the client does."""
+        self._carrier.when_kept = self._look
         try:
             await self._serve()
         except CarrierFlooded as error:
@@ -150,10 +148,14 @@ class StreamingSession:
             _log.exception("! a session's packet was not understood and not refused: please report this")
             await self.refuse("BAD_REQUEST", f"not understood: {error}")
         finally:
-            self._together.gone(self)
+            self._carrier.when_kept = None
+            self._behind.close()
             self._node.switch.close(self._connection)
             self._node.wake()
-            await self._carrier.close()
+            try:
+                await self._carrier.close()
+            finally:
+                self._buffers.gone(self)
 
     async def _serve(self) -> None:
         node, connection, share = self._node, self._connection, LoopShare(self._node.shares, self._node.wake)
@@ -169,9 +171,15 @@ class StreamingSession:
                 node.wake()
             else:
                 node.nudge()
-            while self._unconfirmed > self._settings.max_unconfirmed and not self._is_cut_off:
+            if self._unconfirmed > LOOKS:
+                self._look()
+            while self._unconfirmed > self._most_unconfirmed and not self._is_cut_off:
                 self._confirmed.clear()
                 await self._confirmed.wait()
+
+    @property
+    def _most_unconfirmed(self) -> int:
+        return min(self._settings.max_unconfirmed, self._buffers.share)
 
     async def _hear(self, packet: bytes, share: LoopShare) -> bool:
         """Tell the switch what is in a packet; all others have their turns in between.
@@ -261,8 +269,7 @@ class StreamingSession:
     def _send(self, frame: NodeFrame) -> None:
         """Called by the switch. Buffered; leaves at the end of this turn of the event loop.
 
-        Whoever asked for too much to be kept for it is cut off before that is put together: all that waits
-        may come in one turn.
+        Whoever has much unread is behind from the next message on: all that waits may come in one turn.
         """
         if type(frame) is Confirm:
             self._count_confirmed(frame.through)
@@ -272,13 +279,10 @@ class StreamingSession:
             return
         if type(frame) is Deliver:
             self._gathered += len(frame.body)
-            if self.unread > self._settings.max_unread:
-                self.cut_off()
-            elif self._gathered - self._looked > LOOKS:
+            if self._gathered - self._looked > LOOKS:
                 self._looked = self._gathered
-                self._together.look(self)
-            if self._is_cut_off:
-                return
+                self._look()
+                self._connection.behind = self._behind.is_now()
         if not self._outgoing:
             self._loop.call_soon(self._flush)
         self._outgoing.append(frame)
@@ -295,26 +299,38 @@ class StreamingSession:
             self._carrier.send(made)
         except CarrierError:
             return
-        if self.unread > self._settings.max_unread:
-            self.cut_off()
-        else:
-            self._together.look(self)
+        if self._unread() > LOOKS:
+            self._look()
+            self._connection.behind = self._behind.is_now()
+
+    def _look(self) -> None:
+        if not self._is_cut_off:
+            self._buffers.look(self)
 
     @property
-    def unread(self) -> int:
+    def held(self) -> int:
+        return self._unread() + self._unconfirmed + self._carrier.kept
+
+    def _unread(self) -> int:
         """Bytes that wait for this client."""
-        return self._gathered + BUFFER_BYTES - self._carrier.room
+        return self._gathered + self._carrier.unsent
+
+    def _go_on(self) -> None:
+        """It has read."""
+        self._connection.behind = False
+        self._node.switch.go_on(self._connection)
+        self._node.wake()
 
     def cut_off(self) -> None:
         """It is given nothing more, and the connection ends. Once."""
         if self._is_cut_off:
             return
-        self._is_cut_off = True
-        self._together.gone(self)
+        self._is_cut_off = self._connection.behind = True
+        self._behind.close()
         self._outgoing, self._gathered = [], 0
-        for consumer in self._connection.consumers:
-            consumer.credit = 0
         address = self._connection.address
-        _log.warning("! %s leaves its messages unread: cut off", address, extra={"address": address})
+        _log.warning("! %s %s: cut off", address, _UNREAD, extra={"address": address})
         self._confirmed.set()
         self._ending = self._loop.create_task(self._carrier.close(_UNREAD))
+        if self._guest is not None:
+            self._guest.cut()

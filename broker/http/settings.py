@@ -13,10 +13,9 @@ MIB: Final = 1024 * 1024
 class HttpSettings:
     """`operators`: who may see the status and administrate. `children`: False on a leaf, whose link
     endpoint refuses. `certificates`: links are for callers that show a certificate. `max_unconfirmed`: bytes
-    of sends that one streaming client may have under way before it is read no further. `max_unread`: bytes
-    that wait for one streaming client before it is cut off. `max_wait`: longest blocking transfer.
-    `labels`: how many names `/metrics` may have. `subscribe_creates`: to subscribe makes a queue that is not
-    there.
+    of sends that one streaming client may have under way before it is read no further. `max_wait`: longest
+    blocking transfer. `labels`: how many names `/metrics` may have. `subscribe_creates`: to subscribe makes a
+    queue that is not there.
     """
 
     operators: Operators = field(default_factory=Operators)
@@ -25,7 +24,6 @@ class HttpSettings:
     max_frame: int = 64 * 1024
     max_message: int = 16 * MIB
     max_unconfirmed: int = 64 * MIB
-    max_unread: int = 256 * MIB
     max_wait: float = 3600.0
     labels: Labels = field(default_factory=Labels)
     subscribe_creates: bool = True

@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from broker.buffers import Buffers
 from broker.core.clients.transfers import Fetched
 from broker.core.errors import NotFound, SwitchError, TooLarge
 from broker.core.sessions.rights import Rights
@@ -153,6 +154,10 @@ class Verbs:
     @property
     def shares(self) -> Shares:
         return self._node.shares
+
+    @property
+    def buffers(self) -> Buffers:
+        return self._node.buffers
 
     def may_say_much(self, request: Any, target: bytes) -> bool:
         """Does such a request carry an operator's token, or need none for `/api`? See `facts_of`, `guard`."""

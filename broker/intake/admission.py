@@ -75,6 +75,11 @@ class Guest:
         """It has gone. Calling it again does nothing."""
         self._admission.leave(self)
 
+    def cut(self) -> None:
+        """End it now: what was to be sent is not."""
+        if self.end is not None:
+            self.end()
+
 
 class Admission:
     """All connections of a node. `clock`: seconds, monotonic. `turned_away`: how many, by reason. `gone`:
@@ -151,8 +156,7 @@ class Admission:
     def _send_away(self, guest: Guest, reason: str) -> bool:
         self.turn_away(reason, guest.host)
         self.leave(guest)
-        if guest.end is not None:
-            guest.end()
+        guest.cut()
         return True
 
     def prove(self, guest: Guest, *, is_link: bool) -> None:
@@ -235,6 +239,7 @@ _WHY: Final = {
     ),
     "files": "no more files can be opened; a connection that has not logged in was closed",
     "applications": "too many applications; one was not logged in (limits: connections)",
+    "buffers": "connections that read nothing, or are in the middle of much, fill the memory; one was closed",
 }
 REASONS: Final = tuple(_WHY)
 """Why connections are closed, or not accepted."""

@@ -53,8 +53,6 @@ from sapwood.protocol.session_frames import (
 _log = logging.getLogger("sapwood.mqtt")
 _CONNECT_TIMEOUT: Final = 10.0
 _MOST_OF_A_STRANGER: Final = 64 * 1024
-_LAST_WORDS: Final = 10.0
-_LISTENS: Final = 5.0
 _LONGEST_WHY: Final = 200
 
 
@@ -106,7 +104,13 @@ class MqttConnection(asyncio.Protocol):
         peer = transport.get_extra_info("peername") or ("?", 0)
         shown = f"{peer[0]}:{peer[1]}"
         self.connection = Connection(self._said, shown, "mqtt", rights=None, end=self._sent_away)
-        self._outlet = Outlet(self._host, self._transport, self.connection, self._flooded)
+        self._outlet = Outlet(
+            self._host,
+            self._transport,
+            self.connection,
+            lambda: len(self._reader) + self._publishing.unconfirmed,
+            self._flooded,
+        )
         self._port.arrived(self)
         self._timer = self._loop.call_later(
             _CONNECT_TIMEOUT, self.end, "it did not log in in time", Reason.SILENT
@@ -119,9 +123,11 @@ class MqttConnection(asyncio.Protocol):
         self.connection.bytes_in += len(data)
         if self._rests:
             self._reader.add(data)  # a line that is not read any more may have had something already
+            self._outlet.look()
             return
         self._share.begin()
         self._read(data)
+        self._outlet.look()
         self._wake()
 
     def _read(self, data: bytes) -> None:
@@ -185,6 +191,7 @@ class MqttConnection(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self._guest.leave()
+        self._outlet.gone()
         self.end(f"the line broke: {error}" if error else "it went without a DISCONNECT")
 
     @property
@@ -220,7 +227,8 @@ class MqttConnection(asyncio.Protocol):
         self.leave()
 
     def _flooded(self) -> None:
-        self.end("it leaves its messages unread", Reason.QUOTA_EXCEEDED)
+        self.end("it leaves its messages unread, or is in the middle of much", Reason.QUOTA_EXCEEDED)
+        self._guest.cut()
 
     def stop(self) -> None:
         """The node stops, which is no reason for a will."""
@@ -233,27 +241,12 @@ class MqttConnection(asyncio.Protocol):
         if self._over:
             return
         self._over = True
-        self._outlet.close()
         self._timer.cancel()
         self._reader.forget()
         self._switch.close(self.connection)
         self._port.left(self)
-        self._close()
+        self._outlet.close(told=self._told)
         self._host.wake()
-
-    def _close(self) -> None:
-        """One that is told why may be writing still. A socket that is closed with bytes unread makes its
-        machine drop what it has not read, the reason too; so its bytes are passed over until it closes.
-        """
-        transport = self._transport
-        if self._told and not transport.is_closing() and transport.can_write_eof():
-            transport.write_eof()
-            transport.resume_reading()
-            self._loop.call_later(_LISTENS, transport.abort)
-            return
-        transport.close()
-        if transport.get_write_buffer_size():
-            self._loop.call_later(_LAST_WORDS, transport.abort)
 
     def write(self, data: bytes) -> None:
         self._outlet.write(data)
@@ -346,7 +339,7 @@ class MqttConnection(asyncio.Protocol):
             return
         self._publishing.flush()
         self._reading.flush()
-        if self._publishing.crowded:
+        if self._publishing.is_crowded(self._host.buffers.share):
             self._transport.pause_reading()
 
     # --- connecting
@@ -381,7 +374,7 @@ class MqttConnection(asyncio.Protocol):
         self._host.wake()
 
     def _read_on(self) -> None:
-        if not self._over and not self._rests and not self._publishing.crowded:
+        if not (self._over or self._rests or self._publishing.is_crowded(self._host.buffers.share)):
             self._transport.resume_reading()
 
     # --- the switch
@@ -435,7 +428,7 @@ class MqttConnection(asyncio.Protocol):
     def _deliver(self, frame: Deliver) -> None:
         try:
             self._reading.deliver(frame)
-            self._outlet.wait_for_reader(self._reading)
+            self._outlet.wait_for_reader()
         except SapwoodError as error:
             self._loop.call_soon(self.end, str(error))
         self._loop.call_soon(self._acknowledge)

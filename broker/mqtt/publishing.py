@@ -49,7 +49,10 @@ class _Sent(NamedTuple):
 
 
 class Publishing:
-    """One connection's. `received`: identifiers of QoS 2 messages that are here and not released."""
+    """One connection's. `received`: identifiers of QoS 2 messages that are here and not released.
+
+    `unconfirmed`: bytes under way to the disk.
+    """
 
     def __init__(self, client: Speaker) -> None:
         self._client = client
@@ -58,16 +61,15 @@ class Publishing:
         self._size = 0
         self._under_way: deque[_Sent] = deque()
         self._last = 0
-        self._unconfirmed = 0
+        self.unconfirmed = 0
         self.received = ReceivedIds()
 
     def __repr__(self) -> str:
-        return f"<Publishing {self._unconfirmed} bytes unconfirmed>"
+        return f"<Publishing {self.unconfirmed} bytes unconfirmed>"
 
-    @property
-    def crowded(self) -> bool:
-        """Is so much under way that no more may be read?"""
-        return self._unconfirmed > _MAX_UNCONFIRMED
+    def is_crowded(self, share: int) -> bool:
+        """Is so much under way that no more may be read? `share`: bytes that any connection may have."""
+        return self.unconfirmed > min(share, _MAX_UNCONFIRMED)
 
     def take(self, publish: Publish) -> None:
         """A packet came. Raises what `flush` raises, and `PacketError`."""
@@ -125,7 +127,7 @@ class Publishing:
         begin, self._last = self._last + 1, self._last + len(gathered)
         answers = [packets.answer(_ANSWERED[each.qos], each.packet_id) for each in gathered if each.packet_id]
         self._under_way.append(_Sent(self._last, len(body), answers))
-        self._unconfirmed += len(body)
+        self.unconfirmed += len(body)
         retained = first.retain and destination.kind == Kind.TOPIC
         self._gathered = gathered  # a refusal comes while this is asked
         self._client.ask(Send(begin, destination, len(gathered), body, bool(first.qos), retained))
@@ -167,7 +169,7 @@ class Publishing:
         done: list[bytes] = []
         while self._under_way and self._under_way[0].last <= through:
             sent = self._under_way.popleft()
-            self._unconfirmed -= sent.size
+            self.unconfirmed -= sent.size
             done += sent.answers
         self._client.write(b"".join(done))
 

@@ -14,9 +14,7 @@ import msgspec
 from bridges.mqtt import packets
 from bridges.mqtt.fields import PacketError
 from broker.core.clients.kept_sessions import READS, SHARES, KeptSession
-from broker.core.messages.queue import Queue
 from broker.core.routing.subscriptions import SHARED
-from broker.core.sessions.sessions import Connection
 from broker.mqtt.aliases import GivenAliases
 from broker.mqtt.messages import qos_of, written
 from broker.mqtt.packet_ids import GivenIds
@@ -232,20 +230,6 @@ class MqttReading:
 
     # --- messages
 
-    @staticmethod
-    def pause(connection: Connection) -> None:
-        """Be given nothing for now."""
-        for reader in connection.consumers:
-            reader.credit = 0
-
-    @staticmethod
-    def resume(connection: Connection) -> list[Queue]:
-        """Be given messages again; return from where."""
-        readers = connection.consumers
-        for reader in readers:
-            reader.credit = _CREDIT
-        return [place for reader in readers for place in reader.queues]
-
     def deliver(self, frame: Deliver) -> None:
         """Write the PUBLISH packets of a delivery; none if it cannot be read. Raises `SapwoodError` if it
         cannot be numbered.
@@ -399,14 +383,7 @@ class MqttReading:
         if window is not None:
             was_full, window.taken = window.room <= 0, window.taken + count
             if was_full and window.room > 0:
-                self._give_on()
-
-    def _give_on(self) -> None:
-        """There is room again, which is one for all that it reads."""
-        core = self._client.core
-        for consumer in self._client.connection.consumers:
-            for each in consumer.queues:
-                core.forwarder.dispatch(each)
+                self._client.core.switch.go_on(self._client.connection)
 
     def flush(self) -> None:
         """Tell the switch what is dealt with."""
@@ -419,7 +396,7 @@ class MqttReading:
         if refusals:
             self._client.ask(*refusals)
         if was_full and window is not None and window.room > 0:
-            self._give_on()
+            self._client.core.switch.go_on(self._client.connection)
 
 
 def _runs(numbers: list[int]) -> Iterator[tuple[int, int]]:

@@ -1,67 +1,93 @@
 """Writing to an MQTT client, as fast as it reads.
 
-Law: who has much unread is given more once it has read; till then it waits on disk. Who leaves far too much
-unread, answers to its own packets included, is sent away.
+Law: who has much unread is given more once it has read; till then it waits on disk (`broker.buffers`).
+Answers to a client's own packets do not wait: who reads none of them is cut off in the end.
 """
 
 import asyncio
 from collections.abc import Callable
 from typing import Final
 
+from broker.buffers import LOOKS, Behind
 from broker.core.sessions.sessions import Connection
 from broker.host import Host
-from broker.mqtt.reading import MqttReading
 
-_ENOUGH_UNREAD: Final = 4 * 1024 * 1024
-_MAX_UNREAD: Final = 64 * 1024 * 1024
-_LOOK_AGAIN: Final = 0.05
+_LAST_WORDS: Final = 10.0
+_LISTENS: Final = 5.0
 
 
 class Outlet:
-    """One connection's way out. `flooded`: called once, in the next turn of the loop."""
+    """One connection's way out. `kept`: bytes that it has sent and that are not dealt with.
+
+    `flooded`: called once, in the next turn of the loop.
+    """
 
     def __init__(
-        self, host: Host, transport: asyncio.Transport, connection: Connection, flooded: Callable[[], None]
+        self,
+        host: Host,
+        transport: asyncio.Transport,
+        connection: Connection,
+        kept: Callable[[], int],
+        flooded: Callable[[], None],
     ) -> None:
         self._host = host
         self._transport = transport
         self._connection = connection
+        self._kept = kept
         self._flooded = flooded
-        self._loop = asyncio.get_running_loop()
-        self._is_behind = self._floods = self._over = False
+        self._behind = Behind(host.buffers, transport.get_write_buffer_size, self._go_on)
+        self._over = False
 
     def __repr__(self) -> str:
         return f"<Outlet with {self._transport.get_write_buffer_size()} bytes unread>"
 
-    def close(self) -> None:
+    @property
+    def held(self) -> int:
+        return self._transport.get_write_buffer_size() + self._kept()
+
+    def cut_off(self) -> None:
+        self._over = True  # what comes in this turn of the loop is not written any more
+        asyncio.get_running_loop().call_soon(self._flooded)
+
+    def close(self, *, told: bool) -> None:
+        """End it. One that is told why may be writing still. A socket that is closed with bytes unread makes
+        its machine drop what it has not read, the reason too; so its bytes are passed over until it closes.
+        """
         self._over = True
+        self._behind.close()
+        loop, transport = asyncio.get_running_loop(), self._transport
+        if told and not transport.is_closing() and transport.can_write_eof():
+            transport.write_eof()
+            transport.resume_reading()
+            loop.call_later(_LISTENS, transport.abort)
+            return
+        transport.close()
+        if transport.get_write_buffer_size():
+            loop.call_later(_LAST_WORDS, transport.abort)
+
+    def gone(self) -> None:
+        """The connection is closed."""
+        self._host.buffers.gone(self)
 
     def write(self, data: bytes) -> None:
-        if self._over or not data or self._floods:
+        if self._over or not data:
             return
         self._transport.write(data)
         self._connection.bytes_out += len(data)
-        if self._transport.get_write_buffer_size() > _MAX_UNREAD:
-            self._floods = True  # what comes in this turn of the loop is not written any more
-            self._loop.call_soon(self._flooded)
+        if self._transport.get_write_buffer_size() > LOOKS:
+            self._host.buffers.look(self)
 
-    def wait_for_reader(self, reading: MqttReading) -> None:
+    def look(self) -> None:
+        """Something has come."""
+        if not self._over and self._kept() > LOOKS:
+            self._host.buffers.look(self)
+
+    def wait_for_reader(self) -> None:
         """After a delivery: is there so much unread that it is given nothing for now?"""
-        if self._transport.get_write_buffer_size() > _ENOUGH_UNREAD:
-            reading.pause(self._connection)
-            if not self._is_behind:
-                self._is_behind = True
-                self._loop.call_later(_LOOK_AGAIN, self._look_at_reader, reading)
+        self._connection.behind = self._behind.is_now()
 
-    def _look_at_reader(self, reading: MqttReading) -> None:
-        if self._over:
-            return
-        if self._transport.get_write_buffer_size() > _ENOUGH_UNREAD // 2:
-            self._loop.call_later(_LOOK_AGAIN, self._look_at_reader, reading)
-            return
-        self._is_behind = False
-        host = self._host
-        host.core.advance(host.now())
-        for queue in reading.resume(self._connection):
-            host.core.forwarder.dispatch(queue)
-        host.wake()
+    def _go_on(self) -> None:
+        self._connection.behind = False
+        self._host.core.advance(self._host.now())
+        self._host.core.switch.go_on(self._connection)
+        self._host.wake()

@@ -11,6 +11,7 @@ damaged one, which no start loads.
 | `loaded` | everything that a start reads from the store: all rows, but of bundles and copies |
 | `log_index` | whether the write-ahead log is as long as it was when a kill left it |
 | `marks` | a mark beside the database of the state that was confirmed |
+| `mending` | bundles of a former version that this one does not read |
 | `migrations` | brings an older database to the schema of this version |
 | `recovery` | `recover`: saves what can be read from a damaged database into a new one |
 | `salvage` | reads what can be read from a damaged database |

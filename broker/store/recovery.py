@@ -20,6 +20,7 @@ from typing import Any, Final
 from broker.core.rows import KEYS, CopyRow, MetaRow, PageRow
 from broker.store import files, log_index, marks, migrations, salvage, schema
 from broker.store.errors import StoreCorrupt, mapped
+from broker.store.mending import why_not_read
 from config.whole_files import sync_directory
 from sapwood.protocol.errors import StoreError
 from treeconnector.wording import counted
@@ -206,7 +207,7 @@ def _is_sound(connection: sqlite3.Connection, path: Path) -> bool:
     (pages,) = connection.execute("PRAGMA page_count").fetchone()
     whole = bool(path.stat().st_size >= pages * files.PAGE_BYTES)
     owned = {files.STORE_ID, files.START, files.TREE, files.NODE} <= files.own_values(connection).keys()
-    return whole and owned and not schema.missing(connection)
+    return whole and owned and not schema.missing(connection) and not why_not_read(connection)
 
 
 def _next_broken(path: Path) -> Path:

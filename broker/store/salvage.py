@@ -17,6 +17,7 @@ from typing import Any, Final, get_type_hints
 
 from broker.core.rows import KEYS, BundleRow, CopyRow, RetainedRow
 from broker.store import files
+from broker.store.mending import mended
 from broker.store.schema import STATEMENTS
 from sapwood.protocol import bundles
 from sapwood.protocol.errors import FrameError
@@ -130,7 +131,10 @@ def _checker(table: type[Any]) -> Callable[[Raw], Any]:
         if any(type(value) is not kind for kind, value in zip(kinds, values, strict=True)):
             return None
         row = table._make(values)
-        return row if table not in (BundleRow, RetainedRow) or _unpacks(row.header, row.body) else None
+        if table not in (BundleRow, RetainedRow) or _unpacks(row.header, row.body):
+            return row
+        found = mended(row.header, row.body)
+        return None if found is None else row._replace(header=found[0], body=found[1])
 
     return check
 

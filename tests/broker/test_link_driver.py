@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from broker import link_driver
+from broker.buffers import Buffers
 from broker.link_driver import DrivenLink, LinkDriver
 from broker.shares import LoopShare, Shares
-from broker.unread import UnreadBytes
 from sapwood.protocol.errors import Refusal
 from simulation.forest import LINKS, Forest
 from simulation.site import Site
@@ -38,6 +38,7 @@ class Driver:
         self.tasks: list[Any] = []
         node: Any = SimpleNamespace(core=site.core, spawn=self.tasks.append, site=site)
         node.wake, node.look_at = lambda: None, lambda deadline: None
+        self.node, node.buffers = node, Buffers()
         self.driver = LinkDriver(node)
         carrier: Any = SimpleNamespace(room=0, proven=lambda: None, drain=self.never)
         share = LoopShare(Shares(), lambda: None)
@@ -86,13 +87,13 @@ def test_a_child_that_leaves_too_many_control_frames_unread_is_linked_no_more(
 
 def test_of_all_children_together_the_one_with_most_unread_is_linked_no_more(hq: Site) -> None:
     driver = Driver(hq)
-    driver.driver._unread = UnreadBytes(100_000)
-    driver.say("york", 60_000)
+    driver.node.buffers = Buffers(200_000)
+    driver.say("york", 120_000)
     assert hq.core.neighbours["york"].up
-    driver.say("leeds", 45_000)
+    driver.say("leeds", 90_000)
     assert not hq.core.neighbours["york"].up
     assert hq.core.neighbours["leeds"].up
-    driver.say("leeds", 40_000)
+    driver.say("leeds", 80_000)
     assert hq.core.neighbours["leeds"].up
     driver.end()
 

@@ -7,7 +7,14 @@ import pytest
 
 from broker.cli.check import examine
 from broker.cli.recover import recover_file
+from broker.core.rows import BundleRow, CopyRow, QueueRow, RetainedRow, Transaction
+from broker.node import Node
 from broker.store import Store
+from config.load import load
+from sapwood.client import connect
+from sapwood.protocol import bundles
+from sapwood.protocol.bundles import MOST_NUMBER, Flag, Header, Message, Properties
+from sapwood.protocol.destinations import Destination, Kind
 from sapwood.protocol.errors import StoreError
 
 
@@ -74,3 +81,65 @@ def test_where_the_database_is_gone_and_its_log_is_there_the_advice_leads_to_a_n
     assert "node.db.broken-1" in capsys.readouterr().out
     assert (data / "node.db.broken-1").exists()
     Store.open(data, tree="sapwood", node="hq").close()
+
+
+TOO_LONG = MOST_NUMBER + 1
+"""Of a message that no other expiry bounds, as versions before this one took it."""
+
+
+def of_a_former_version(kind: Kind, times: list[int], flags: int) -> tuple[bytes, bytes]:
+    """Header and body of a bundle whose messages expire so."""
+    messages = [Message(b"payload " * 40, Properties(expires_in=time, headers={"n": 1})) for time in times]
+    plain = b"".join(map(bundles.encode_message, messages))
+    body, compressed = bundles.compress(plain)
+    header = Header(
+        id=bytes(range(16)),
+        destination=Destination(kind, "orders"),
+        flags=flags | compressed,
+        count=len(times),
+        size=len(plain),
+        origin="hq",
+        expires_first=min(filter(None, times)),
+        expires_last=max(times),
+    )
+    return bundles.encode_header(header), body
+
+
+def keep(folder: Path, *rows: object) -> None:
+    store, transaction = Store.open(folder / "data", tree="sapwood", node="hq"), Transaction()
+    for row in rows:
+        transaction.put(row)
+    store.apply(transaction)
+    store.close()
+
+
+async def test_a_message_with_an_expiry_that_is_too_long_now_is_mended_and_not_lost(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = site(tmp_path)
+    header, body = of_a_former_version(Kind.QUEUE, [TOO_LONG, 0, 3_600_000], int(Flag.PERSISTENT))
+    retained = of_a_former_version(Kind.TOPIC, [2**63], int(Flag.PERSISTENT | Flag.RETAINED))
+    keep(
+        tmp_path,
+        QueueRow("orders", False),
+        BundleRow(1, header, body),
+        CopyRow(1, 1, "queue:orders", 0, b"", "", 0, 0, 0, ""),
+        RetainedRow("orders", *retained),
+    )
+    with pytest.raises(StoreError, match=r"a message that this version does not read.*sapwood node recover"):
+        await Node(load(file)).start()
+    assert examine(file)[1] == 1
+    recover_file(file, force=False, as_json=True)
+    report = json.loads(capsys.readouterr().out)
+    assert report["saved"]["bundle"] == report["saved"]["copy"] == report["saved"]["retained"] == 1
+    assert not any(report["damaged"].values())
+    assert examine(file)[1] == 0
+    node = Node(load(file))
+    await node.start()
+    async with connect(f"http://127.0.0.1:{node.port}") as reader:
+        reading = reader.subscribe("queue:orders")
+        found = [await anext(reading) for _ in range(3)]
+        told = await anext(reader.subscribe("topic:orders"))
+    await node.stop()
+    assert [each.payload for each in (*found, told)] == [b"payload " * 40] * 4
+    assert [each.properties.expires_in for each in found] == [MOST_NUMBER, 0, 3_600_000]

@@ -53,8 +53,7 @@ from treeconnector.interests import Interests
 from treeconnector.patterns import check_pattern
 
 _MAX_TOKEN, _MOST_READERS = 255, 10_000
-_AT_ONCE = 100
-_MOST_SAID = 300
+_AT_ONCE, _MOST_SAID = 100, 300
 
 Outcome = Callable[[SwitchError | None], None]
 
@@ -197,8 +196,7 @@ class Switch:
     ) -> bool:
         """Read an existing queue by transfer, twice is no error. `credit`: unacknowledged at once.
 
-        `make`: one that is not there is made, as `create` would; but not a session's transient one, which has
-        gone with it. Returns whether it was.
+        `make`: one that is not there is made, but not a session's transient one. Returns whether it was.
         """
         session = self._session(connection)
         name = self.local_queues.local_name(name)
@@ -231,9 +229,8 @@ class Switch:
         before = self._topics.find(owner, name, self._filter(pattern))
         if before is not None and before.pattern != pattern:
             if before.queue.consumers:
-                raise BadRequest(
-                    f"the durable subscription {name!r} reads {before.pattern!r} now: end that first"
-                )
+                text = f"the durable subscription {name!r} reads {before.pattern!r} now: end that first"
+                raise BadRequest(text)
             self.interest.end(before)
             before = None
         if name and before is None:
@@ -259,8 +256,7 @@ class Switch:
 
     def _detach(self, session: Session, consumers: list[PushConsumer]) -> None:
         """Consumers go together: what they had is given again, and their interest ends (but a durable one's).
-
-        Together, so that none of them is given what another one leaves.
+        None of them is given what another one leaves.
         """
         for consumer in consumers:
             consumer.credit = 0
@@ -359,6 +355,10 @@ class Switch:
         self._context.next_commit.then(call)
 
     # --- streaming
+
+    def go_on(self, connection: Connection) -> None:
+        """It has room again: give it what waits."""
+        self._forwarder.look_again([queue for each in connection.consumers for queue in each.queues])
 
     def receive(self, connection: Connection, frames: list[ClientFrame]) -> None:
         """A frame of a streaming client. Errors are answered; a `FrameError` says: close the connection."""

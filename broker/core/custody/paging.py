@@ -21,7 +21,7 @@ from broker.core.messages.pages import row_of, summary_of
 from broker.core.messages.queue import Backlog, Page, Queue, QueueEntry, StoredBundle
 from broker.core.messages.resting import RestingTotal
 from broker.core.messages.summaries import PAGE, WIDEST, EntryShare, Summary
-from broker.core.rows import BundleRow, CopyRow, PageRow, StoredEntry, Transaction
+from broker.core.rows import BundleRow, CopyRow, PageRow, StoredEntry, Transaction, own_header
 from sapwood.protocol import bundles
 from sapwood.protocol.bundles import Flag
 from sapwood.protocol.errors import StoreError
@@ -276,7 +276,7 @@ class Paging:
     ) -> QueueEntry:
         row, spool = found.copy, page.spool(index)
         if stored is None:
-            header = bundles.decode_header(found.header)
+            header = own_header(found.header)
             stored = StoredBundle(row.bundle, header, found.body, found.size, row.since / 1000)
             stored.safe, stored.entries, stored.encoded = True, 1, found.header
             self._custody.spools.count_again(stored, spool)

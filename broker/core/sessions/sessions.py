@@ -167,7 +167,7 @@ class Connection:
     `answered`: what the latest transfer told of below its `ack_to`; told again if it was not read.
     `rights`: None until whoever is at its other end has proved who it is. `end`: ends it, and says why.
     `window`: of the consumers that it gets from now on; None = each has its credit alone. `plain`: a stream
-    that takes no compressed body.
+    that takes no compressed body. `behind`: it has much unread, and is given nothing for now.
     """
 
     send: Callable[[NodeFrame], None]
@@ -183,6 +183,7 @@ class Connection:
     stream: ProducerStream | None = None
     window: "Window | None" = None
     plain: bool = False
+    behind: bool = False
     heard: float = 0.0
     answered: "dict[int, ConsumerDelivery]" = field(default_factory=dict)
 
@@ -337,7 +338,9 @@ class PushConsumer:
 
     @property
     def room(self) -> int:
-        room = 0 if self.alone else self.credit - self.outstanding
+        if self.alone or (self.connection is not None and self.connection.behind):
+            return 0
+        room = self.credit - self.outstanding
         return room if self.window is None else min(room, self.window.room)
 
     def took(self, messages: int) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from bridges.carriers.base import Carrier, CarrierError
+from broker.buffers import Buffers
 from broker.core.clients.transfers import Fetched
 from broker.core.errors import NoSuchQueue, NotFound, NotLoggedIn, QueueFull, SwitchError
 from broker.core.sessions.sessions import Connection
@@ -59,6 +60,7 @@ class FakeSwitch:
     received: list[ClientFrame] = field(default_factory=list)
     hold_confirms: bool = False
     full: bool = False
+    gone_on: list[Connection] = field(default_factory=list)
     last_id: int = 0
 
     def login(self, connection: Connection, token: str) -> None:
@@ -134,6 +136,9 @@ class FakeSwitch:
         if waiter in self.waiters:
             self.waiters.remove(waiter)
 
+    def go_on(self, connection: Connection) -> None:
+        self.gone_on.append(connection)
+
     def receive(self, connection: Connection, frames: list[ClientFrame]) -> None:
         for frame in frames:
             self.received.append(frame)
@@ -166,6 +171,7 @@ class FakeNode:
     enrolment: None = None
     report: Any = None
     shares: Shares = field(default_factory=Shares)
+    buffers: Buffers = field(default_factory=Buffers)
     policy: EntrancePolicy = field(default_factory=EntrancePolicy)
 
     @cached_property

@@ -31,6 +31,9 @@ class Transport(asyncio.Transport):
     def write(self, data: Any) -> None:
         self.written += data
 
+    def get_write_buffer_size(self) -> int:
+        return len(self.written)
+
     def close(self) -> None:
         self.closed = True
 

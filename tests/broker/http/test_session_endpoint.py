@@ -10,12 +10,12 @@ import pytest
 from bridges.carriers import memory
 from bridges.carriers.base import CarrierEnded
 from broker import shares
+from broker.buffers import Buffers
 from broker.core.sessions.parts import AT_ONCE
 from broker.core.sessions.sessions import ConsumerDelivery, Unacked
 from broker.entrance.entrance import Caller
 from broker.http.session_endpoint import StreamingSession
 from broker.http.settings import HttpSettings
-from broker.unread import UnreadBytes
 from sapwood import connect
 from sapwood.protocol.destinations import queue
 from sapwood.protocol.session_frames import (
@@ -42,14 +42,13 @@ def send(first: int, count: int = 1, body: bytes = b"x") -> Send:
 class Line:
     """The client's end of a session in memory."""
 
-    def __init__(self, node: Any, together: UnreadBytes | None = None, **settings: Any) -> None:
+    def __init__(self, node: Any, **settings: Any) -> None:
         self.near, far = memory.pair(max_packet=1 << 24, buffer_bytes=1 << 30)
         self.session = StreamingSession(
             node,
             HttpSettings(**settings),
             far,
             Caller("session", "memory", near=True),
-            unread=together,
         )
         self.far = far
         self.serving = asyncio.create_task(self.session.serve())
@@ -192,7 +191,8 @@ async def test_a_client_with_too_much_under_way_is_read_no_further(node: Any) ->
 
 
 async def test_a_client_that_reads_nothing_is_cut_off(node: Any) -> None:
-    line = Line(node, max_unread=2 * 1024 * 1024)
+    node.buffers = Buffers(2 * 1024 * 1024)
+    line = Line(node)
     line.far._outgoing.limit = 1024 * 1024
     line.say(LOGIN)
     await line.hear()
@@ -206,8 +206,8 @@ async def test_a_client_that_reads_nothing_is_cut_off(node: Any) -> None:
 
 async def test_of_many_that_read_nothing_those_with_most_end_and_the_others_go_on(node: Any) -> None:
     """None of them comes near its own bound."""
-    together = UnreadBytes(4 * 1024 * 1024)
-    lines = [Line(node, together) for _ in range(5)]
+    node.buffers = Buffers(4 * 1024 * 1024)
+    lines = [Line(node) for _ in range(5)]
     for line in lines:
         line.far._outgoing.limit = 16 * 1024
         line.say(LOGIN)
@@ -223,16 +223,17 @@ async def test_of_many_that_read_nothing_those_with_most_end_and_the_others_go_o
     assert first not in node.switch.closed
     left = [line.session for line in lines if line.session._connection not in node.switch.closed]
     assert 1 < len(left) < 5
-    assert sum(session.unread for session in left) <= 4 * 1024 * 1024
+    assert sum(session.held for session in left) <= 4 * 1024 * 1024
     for line in lines:
         line.near.cut()
         await line.serving
-    assert repr(together) == "<UnreadBytes 0 of at most 4194304 of 0 readers>"
+    assert repr(node.buffers) == "<Buffers 0 of at most 4194304 of 0 connections>"
 
 
 async def test_who_is_cut_off_while_its_sends_wait_for_confirms_ends_too(node: Any) -> None:
     node.switch.hold_confirms = True
-    line = Line(node, max_unconfirmed=1000, max_unread=2 * 1024 * 1024)
+    node.buffers = Buffers(2 * 1024 * 1024)
+    line = Line(node, max_unconfirmed=1000)
     line.far._outgoing.limit = 1024 * 1024
     line.say(LOGIN)
     await line.hear()
