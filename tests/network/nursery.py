@@ -22,12 +22,19 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import IO, Any
+from typing import IO, Any, NoReturn
 
-NODES = ("broker.process", "broker.http.app", "uvloop")
+NODES = (
+    *("broker.process", "broker.cli.run", "broker.http.app", "broker.http.front", "broker.http.port"),
+    *("broker.location.lan", "broker.mqtt.door", "bridges.carriers.amqp", "bridges.carriers.mqtt"),
+    *("bridges.carriers.websocket", "bridges.dns.lookup", "bridges.site_brokers.mosquitto.bridge"),
+    *("bridges.site_brokers.rabbitmq.bridge", "config.yaml", "encodings.idna", "encodings.utf_8_sig"),
+    *("uvloop", "websockets.client"),
+)
 COMMANDS = (
     *("broker.cli.app", "broker.cli.contexts", "broker.cli.messages", "broker.cli.node_api"),
     *("broker.cli.status", "broker.cli.trace", "broker.cli.views"),
@@ -210,9 +217,33 @@ def _become(words: list[str], folder: str, environment: dict[str, str]) -> None:
     sys.argv[1:] = words
 
 
+def _build_once(app: object) -> None:
+    """Typer makes all commands anew each time: that is most of what a command takes that says its version."""
+    typer = importlib.import_module("typer.main")
+    typer.get_command = functools.cache(typer.get_command)  # type: ignore[attr-defined]
+    typer.get_command(app)
+
+
+def _end(main: Callable[[], object]) -> NoReturn:
+    """Run it to its end, but do not take apart, object by object, all that was loaded: that copies the pages
+    which it shares with the nursery.
+    """
+    code: object = None
+    try:
+        main()
+    except SystemExit as ended:
+        code = ended.code
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    os._exit(code if isinstance(code, int) else int(code is not None))
+
+
 if __name__ == "__main__":
     for name in sys.argv[3:]:
         importlib.import_module(name)
+    if app := sys.modules.get("broker.cli.app"):
+        _build_once(app.app)
     from broker.cli.demo.tied import tie
     from broker.cli.program import main
 
@@ -222,4 +253,4 @@ if __name__ == "__main__":
     *ordered, place, variables = _serve(socket.socket(fileno=int(sys.argv[2])))
     tie(here)
     _become(ordered, place, variables)
-    main()
+    _end(main)
