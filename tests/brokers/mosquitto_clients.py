@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, Self
 
 _PATIENCE = 180.0
-_READY = 60.0
 _LAST = "the/last/that/is/retained"
 
 
@@ -61,7 +60,7 @@ class Listener:
         before = self._text().count("SUBACK")
         with self._file.open("ab") as output:
             self._process = subprocess.Popen(self._command, stdout=output, stderr=output)
-        deadline = time.monotonic() + _READY
+        deadline = time.monotonic() + _PATIENCE
         while self._text().count("SUBACK") == before:
             assert time.monotonic() < deadline, f"not subscribed: {self._text()[-500:]}"
             assert self._process.poll() is None, f"it has ended: {self._text()[-500:]}"
@@ -153,7 +152,10 @@ async def joined(network: Any, *names: str) -> None:
     for name in names:
         await network.until(
             name,
-            lambda status: status["site_broker"].get("discovery") == "complete",
+            lambda status: (
+                status["site_broker"]["state"] == "running"
+                and status["site_broker"].get("discovery") == "complete"
+            ),
             "joined with its broker",
         )
 
@@ -164,7 +166,6 @@ async def knows(network: Any, name: str, *consumers: str) -> None:
         name,
         lambda status: status["site_broker"]["consumers"] == sorted(consumers),
         f"knowing {' '.join(consumers) or 'no consumer'} at its broker",
-        90.0,
     )
 
 

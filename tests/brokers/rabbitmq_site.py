@@ -79,6 +79,16 @@ class Applications:
             found.append((got[2], got[1]))
         return found
 
+    async def until_bound(self, key: str) -> None:
+        """Wait until the node's queue for topics is bound by a key: it wants a topic before it is."""
+        path = f"/exchanges/{self.vhost}/amq.topic/bindings/source"
+        async with asyncio.timeout(PATIENCE):
+            while not any(
+                (each["routing_key"], each["destination"]) == (key, "sapwood.topics")
+                for each in self._server.api("GET", path)
+            ):
+                await asyncio.sleep(0.05)
+
     def close(self) -> None:
         for connection in self.connections:
             try:

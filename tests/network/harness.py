@@ -234,8 +234,8 @@ class Network:
     # --- clients
 
     def client(self, name: str, **options: Any) -> Client:
-        """A client of a node; use it as a context manager."""
-        return connect(self.url(name), **options)
+        """A client of a node; use it as a context manager. Patient, as a busy node is slow."""
+        return connect(self.url(name), **({"timeout": PATIENCE / 3} | options))
 
     async def send(self, name: str, destination: str, payloads: Iterable[bytes], **options: Any) -> None:
         """Send and wait until the node has everything on disk."""

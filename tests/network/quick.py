@@ -14,12 +14,14 @@ from sapwood.protocol.session_frames import Deliver
 
 QUICK_LINK: dict[str, Any] = {
     "keep_alive": "1s",
-    "dead_after": "1s",
+    "dead_after": "5s",
     "backoff_initial": "50ms",
     "backoff_max": "200ms",
 }
 QUICK_SITE: dict[str, Any] = {"link": QUICK_LINK, "advisories": {"dormant_after": "1s"}}
-"""Settings for `Network.add`: a dead link is noticed within two seconds, an absent child soon after."""
+"""Settings for `Network.add`: a dead link is noticed within some seconds, an absent child soon after.
+
+Not sooner: on a busy machine a node that is alive is silent for a second or two."""
 
 
 def add_chain(network: Network, *names: str, **settings: Any) -> None:

@@ -4,8 +4,6 @@ hq and the two stores are virtual hosts of one broker; the region between them h
 as three brokers: no message passes between virtual hosts but through the nodes.
 """
 
-import asyncio
-
 from harness import Network
 from rabbitmq_server import RabbitServer
 from rabbitmq_site import Applications, Reader
@@ -49,17 +47,6 @@ class Chain:
             await self.network.until(
                 site, lambda status: name in status["site_broker"].get("taking_queues", ()), f"taking {name}"
             )
-
-    async def until_bound(self, site: str, key: str) -> None:
-        """Wait until the node's queue for topics is bound by a key."""
-        vhost = self.at[site].vhost
-        path = f"/exchanges/{vhost}/amq.topic/bindings/source"
-        async with asyncio.timeout(180):
-            while not any(
-                each["routing_key"] == key and each["destination"] == "sapwood.topics"
-                for each in self.server.api("GET", path)
-            ):
-                await asyncio.sleep(0.02)
 
     def reader(self, site: str, queue: str, *topics: str, **declared: bool) -> Reader:
         return Reader(self.at[site].channel(), queue, *topics, **declared)

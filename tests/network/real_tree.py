@@ -22,7 +22,6 @@ DEPTHS = {"hq": 0, "north": 1, "south": 1, "york": 2, "leeds": 2, "bath": 2}
 RABBITS = ("hq", "south")
 KEPT = ("autosave_on_changes true", "autosave_interval 1", "max_inflight_messages 1000")
 """With these a Mosquitto writes at once what it has acknowledged."""
-LONG = 90.0
 Server = MosquittoServer | RabbitServer
 
 
@@ -91,8 +90,8 @@ class RealTree:
     async def until_joined(self, *names: str) -> None:
         """Wait until each is linked with its parent, and joined with its broker."""
         for name in names:
-            await self.network.nodes.until_linked(name, LONG)
-            await self.network.until(name, _joined, "joined with its broker", LONG)
+            await self.network.nodes.until_linked(name)
+            await self.network.until(name, _joined, "joined with its broker")
 
     async def until_taking(self, name: str, what: str) -> None:
         """Wait until the node takes this from its broker: a queue's name, or a filter as it spells it."""
@@ -101,7 +100,7 @@ class RealTree:
             site = status["site_broker"]
             return what in (site["taking_queues"] if name in RABBITS else site["taking"])
 
-        await self.network.until(name, holds, f"taking {what}", LONG)
+        await self.network.until(name, holds, f"taking {what}")
 
     async def kill_broker(self, name: str) -> None:
         """SIGKILL, and start it again. SIGTERM for a Mosquitto: it acknowledges before it writes."""

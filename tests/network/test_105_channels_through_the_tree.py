@@ -328,7 +328,7 @@ async def test_the_service_is_killed_and_its_successor_is_reached(network: Netwo
 
 async def test_a_line_that_falls_silent_ends_both_ends(network: Network) -> None:
     ends: asyncio.Queue[str] = asyncio.Queue()
-    times = {"link": {"keep_alive": "500ms", "dead_after": "1s"}}
+    times = {"link": {"keep_alive": "500ms", "dead_after": "5s"}}
 
     async with serving(stays(ends)) as port:
         network.add("hq", permits=PERMITS | {"serves": ["*@shop"]}, **times)

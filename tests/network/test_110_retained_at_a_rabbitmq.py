@@ -3,7 +3,6 @@
 It does so whoever wants it for the topics under `sources`, and for others while somebody wants them.
 """
 
-import asyncio
 from collections.abc import AsyncIterator, Callable
 from typing import NamedTuple
 
@@ -41,17 +40,10 @@ async def sites(
     await joined(network, "york")
     await with_broker(network)
     office = Applications(rabbitmq, vhost)
-    await until_bound(rabbitmq, vhost)
+    await office.until_bound("prices.#")
     yield Pair(network, office, york)
     office.close()
     rabbitmq.delete_vhost(vhost)
-
-
-async def until_bound(server: RabbitServer, vhost: str) -> None:
-    async with asyncio.timeout(180):
-        path = f"/exchanges/{vhost}/amq.topic/bindings/source"
-        while "prices.#" not in [each["routing_key"] for each in server.api("GET", path)]:
-            await asyncio.sleep(0.05)
 
 
 async def with_broker(network: Network) -> None:

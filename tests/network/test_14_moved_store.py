@@ -7,7 +7,7 @@ import aiohttp
 from harness import Network, Status, child_state, receiving, until_count, waiting
 
 NUMBERS = [str(number).encode() for number in range(300)]
-QUICKLY = {"link": {"keep_alive": "1s", "dead_after": "500ms"}, "advisories": {"dormant_after": "300ms"}}
+QUICKLY = {"link": {"keep_alive": "1s", "dead_after": "5s"}, "advisories": {"dormant_after": "300ms"}}
 
 
 def _names(status: Status) -> set[str]:

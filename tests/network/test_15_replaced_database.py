@@ -7,7 +7,7 @@ from pathlib import Path
 from harness import Network, child_state, receiving, until_count
 
 NUMBERS = [str(number).encode() for number in range(200)]
-QUICKLY = {"link": {"keep_alive": "1s", "dead_after": "500ms"}, "advisories": {"dormant_after": "300ms"}}
+QUICKLY = {"link": {"keep_alive": "1s", "dead_after": "5s"}, "advisories": {"dormant_after": "300ms"}}
 
 
 def _gaps(status: dict[str, object], child: str) -> int:

@@ -185,7 +185,8 @@ async def test_names_are_filtered_and_renamed_by_rules(
     async with network.client("hq") as office, receiving(office, "topic:#") as got:
         with Listener(york.port, "-t", "#", "-q", "1", "-i", "till") as till:
             await network.until_known("hq", "topic:stores/york/till/#")
-            await network.until("york", lambda status: status["site_broker"].get("filters") == 2, "wanting")
+            await network.until_known("hq", "topic:prices/#")
+            await takes(network, "york", "till/#")
             publish(york.port, "till/1", b"up")
             publish(york.port, "prices/tea", b"stays")
             await office.send("topic:stores/york/till/2", b"down")

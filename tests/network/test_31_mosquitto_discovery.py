@@ -1,6 +1,7 @@
 """The consumers of a Mosquitto are found by themselves, whatever happens to them, to it and to the node."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Callable
 
 import pytest
@@ -22,6 +23,13 @@ async def york(network: Network, broker: Start) -> AsyncIterator[MosquittoServer
     await network.start()
     await joined(network, "york")
     yield server
+
+
+def on_disk(network: Network) -> set[str]:
+    """The filters of others that a node killed now will know."""
+    file = network.data("york") / "site-broker" / "consumers.json"
+    clients = json.loads(file.read_text())["clients"] if file.exists() else {}
+    return {text for each in clients.values() for text in each["filters"]}
 
 
 def is_joined(status: Status) -> bool:
@@ -112,7 +120,7 @@ async def test_the_node_comes_back_and_finds_what_changed(
         Listener(york.port, "-t", "leaves", "-i", "leaves") as leaves,
     ):
         await knows(network, "york", "topic:leaves", "topic:stays")
-        await asyncio.sleep(1.0)
+        await network.until("york", lambda _: on_disk(network) >= {"leaves", "stays"}, "sure to know them")
         if how == "killed":
             network.kill("york")
         else:

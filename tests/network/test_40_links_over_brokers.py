@@ -24,8 +24,6 @@ FLOWS = {
 }
 """destination -> the node of its producer, that of its consumer, name of the durable subscription."""
 ROUNDS = {"mqtt": ("broker", "york", "line", "hq") * 2, "amqp": ("york", "line", "hq", "broker") * 2}
-LONG = 60.0
-"""A RabbitMQ takes some seconds to start."""
 
 
 @pytest.fixture(params=ROUNDS)
@@ -92,7 +90,7 @@ async def test_everything_confirmed_arrives_once_and_in_order(network: Network, 
         }
         running = [asyncio.create_task(producer.run()) for producer in producers.values()]
         for victim in ROUNDS[scheme(server)]:
-            await network.nodes.until_linked("york", LONG)
+            await network.nodes.until_linked("york")
             await asyncio.sleep(chance.uniform(0, 0.3))
             for destination, record in records.items():
                 record.kills += FLOWS[destination][1] == victim
@@ -122,7 +120,7 @@ async def test_a_stalled_line_is_noticed_and_a_store_comes_back_on_another(
         network.configure("york", "hq", **child(server, server.port))
         network.kill("york")
         await network.launch("york")
-        await network.nodes.until_linked("york", LONG)
+        await network.nodes.until_linked("york")
         assert await network.collect("york", "queue:prices", 1) == [b"1"]
 
 
@@ -140,8 +138,8 @@ async def test_a_rabbitmq_in_want_of_memory_holds_a_link_up_and_loses_nothing(
         await network.until_child("hq", "york", "down")
     finally:
         await asyncio.to_thread(control, "0.4")
-    await network.nodes.until_linked("york", LONG)
-    assert await network.collect("york", "queue:prices", 200, LONG) == numbers(200)
+    await network.nodes.until_linked("york")
+    assert await network.collect("york", "queue:prices", 200) == numbers(200)
 
 
 async def test_a_child_finds_its_parent_by_the_next_way_when_the_broker_is_gone(
@@ -172,5 +170,5 @@ async def test_a_child_finds_its_parent_by_the_next_way_when_the_broker_is_gone(
     finally:
         await asyncio.to_thread(server.start)
     await network.until(
-        "hq", lambda status: status["link_brokers"][0]["state"] == "listening", "listening again", LONG
+        "hq", lambda status: status["link_brokers"][0]["state"] == "listening", "listening again"
     )

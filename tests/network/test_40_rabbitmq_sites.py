@@ -199,7 +199,7 @@ async def test_each_consumer_that_comes_later_is_given_what_is_retained(chain: C
     await chain.start()
     first = chain.reader("york", "", "prices.#", exclusive=True)
     await chain.until_wanted("hq", "topic:prices/#")
-    await chain.until_bound("hq", "prices.#")
+    await chain.at["hq"].until_bound("prices.#")
     kept = pika.BasicProperties(delivery_mode=2, headers={"sapwood-retained": True})
     chain.at["hq"].publish("prices.tea", b"9", "amq.topic", kept)
     assert await first.until(1) == [b"9"]

@@ -65,7 +65,7 @@ async def test_each_property_arrives_as_it_was_set(chain: Chain, through: str) -
         reader = chain.reader("york", "", "prices.#", exclusive=True)
         exchange, key = "amq.topic", "prices.milk"
         await chain.until_wanted("hq", "topic:prices/#")
-        await chain.until_bound("hq", "prices.#")
+        await chain.at["hq"].until_bound("prices.#")
     cases = {**{name: (given, given) for name, given in CASES.items()}, **CHANGED}
     for name, (given, _) in cases.items():
         chain.at["hq"].publish(key, name.encode(), exchange, pika.BasicProperties(**given))

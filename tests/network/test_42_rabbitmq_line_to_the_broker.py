@@ -38,13 +38,13 @@ async def test_a_broken_line_loses_nothing_and_is_made_again(chain: Chain, troub
             if number == COUNT // 3:
                 await line.cut() if trouble == "cut" else line.stall()
                 await network.until(
-                    "york", lambda status: status["site_broker"]["state"] != "running", "cut off", 90
+                    "york", lambda status: status["site_broker"]["state"] != "running", "cut off"
                 )
             if number == 2 * COUNT // 3:
                 await line.restore()
             await asyncio.sleep(0)
         await network.until(
-            "york", lambda status: status["site_broker"]["state"] == "running", "with its broker again", 90
+            "york", lambda status: status["site_broker"]["state"] == "running", "with its broker again"
         )
         everything = {b"%d" % number for number in range(COUNT)}
         assert set(await till.until(COUNT)) == everything

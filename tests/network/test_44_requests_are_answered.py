@@ -104,7 +104,8 @@ async def test_hq_with_rabbitmq_asks_a_store_with_mosquitto(sites: Sites, form: 
         MqttResponder(sites.york, "tea", "ask/tea") as tea,
     ):
         sites.hq.channel().queue_declare("prices", durable=True)
-        await until_taken(sites.network, "hq", "prices", "ask/tea")
+        await until_taken(sites.network, "hq", "prices")
+        await sites.hq.until_bound("ask.tea")
         requester = AmqpRequester(sites.hq, form)
         await asked(f"{form}, of a queue", requester.ask, "prices")
         await asked(f"{form}, of a topic", requester.ask, "ask.tea", "amq.topic")

@@ -87,6 +87,8 @@ async def test_hq_to_store_and_store_to_hq(tree: RealTree) -> None:
             await printer.until(20)
             assert await reports.until(20) == [f"report {number}".encode() for number in range(20)]
             assert printer.payloads() == [f"label {number}" for number in range(20)]
+            for name in set(PARENTS) - {"hq"}:
+                await tree.network.until_known(name, "queue:reports")
             assert tree.cost("queue", "labels") == {"north": 1, "hq": 1}
             assert tree.cost("queue", "reports") == dict.fromkeys(set(PARENTS) - {"hq"}, 1)
     finally:
@@ -104,7 +106,8 @@ async def test_a_topic_of_the_region_reaches_its_stores_and_hq_and_nobody_else(t
             for reader in readers.values():
                 stack.enter_context(reader)
             map_room = Reader(office.channel(), "", "weather.#", exclusive=True)
-            await tree.until_taking("north", "weather/#")
+            for name in ("north", "bath"):
+                await tree.until_taking(name, "weather/#")
             await tree.network.until_known("north", "topic:weather/#")
             await tree.network.until(
                 "north", lambda _: len(rows(tree, "north", "weather/#")) == 3, "told by both stores and hq"

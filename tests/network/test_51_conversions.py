@@ -147,15 +147,9 @@ class Matrix:
                 self.office.channel.connection.process_data_events(0.01)
                 await asyncio.sleep(0.01)
 
-    async def until_wanted(self, server: RabbitServer, vhost: str, name: str) -> None:
+    async def until_wanted(self, name: str) -> None:
         """Wait until leeds and york take these topics from their brokers, and hq knows who hears them."""
-        path = f"/exchanges/{vhost}/amq.topic/bindings/source"
-        wanted = (f"{name}.#", "sapwood.topics")
-        async with asyncio.timeout(PATIENCE):
-            while not any(
-                (each["routing_key"], each["destination"]) == wanted for each in server.api("GET", path)
-            ):
-                await asyncio.sleep(0.05)
+        await self.rabbits["leeds"].until_bound(f"{name}.#")
         until = self.network.until
         await until(
             "york", lambda status: f"{name}/#" in status["site_broker"].get("taking", ()), f"taking {name}"
@@ -192,7 +186,7 @@ async def matrix(tmp_path_factory: pytest.TempPathFactory, rabbitmq: RabbitServe
             with till, MqttProgram(mosquittos["bath"], "old-till", OLD, "matrix/#", "back/#") as old_till:
                 made = Matrix(network, rabbits, mosquittos, till, old_till)
                 for name in ("matrix", "back"):
-                    await made.until_wanted(rabbitmq, vhosts["leeds"], name)
+                    await made.until_wanted(name)
                 yield made
     finally:
         for applications in rabbits.values():

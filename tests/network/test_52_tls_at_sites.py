@@ -14,8 +14,6 @@ from rabbitmq_server import RabbitServer
 
 from broker.cli.demo.plan import free_ports
 
-LONG = 60.0
-
 
 class Certificates:
     """Files of a broker's certificate, of a node's, and of the authorities of both and of a stranger."""
@@ -46,9 +44,7 @@ def certificates(network: Network) -> Certificates:
 
 
 async def until_told(network: Network, name: str, text: str) -> None:
-    await network.until(
-        name, lambda status: text in status["site_broker"]["error"], f"told that {text!r}", LONG
-    )
+    await network.until(name, lambda status: text in status["site_broker"]["error"], f"told that {text!r}")
 
 
 Start = Callable[..., MosquittoServer]
@@ -125,7 +121,7 @@ async def test_a_rabbitmq_that_wants_certificates(
     network.add("york", "hq", site_broker={**at, "tls": certificates.node()})
     await refuse_strangers(network, certificates, at)
     await network.start("hq", "york")
-    await network.until("york", lambda status: status["site_broker"]["state"] == "running", "joined", LONG)
+    await network.until("york", lambda status: status["site_broker"]["state"] == "running", "joined")
     connection = server.connect()
     channel = connection.channel()
     channel.confirm_delivery()

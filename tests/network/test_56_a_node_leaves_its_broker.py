@@ -67,7 +67,7 @@ async def test_mosquitto_gives_all_and_keeps_no_session(
 async def test_rabbitmq_gives_all_and_keeps_no_queue(chain: Chain) -> None:
     await chain.start("hq", "north", "york")
     reader = chain.reader("hq", "", "up.#", exclusive=True)
-    await chain.until_bound("york", "up.#")
+    await chain.at["york"].until_bound("up.#")
     source = chain.at["york"].channel()
     source.confirm_delivery()
     for number in range(COUNT // 10):

@@ -24,6 +24,11 @@ async def test_a_restart_of_the_broker_makes_everybody_known(network: Network, b
             while "the broker has 2 subscriptions already" not in await check(network):
                 await asyncio.sleep(0.5)
         await network.start()
+        await network.until(
+            "york",
+            lambda status: "does not tell" in status["site_broker"].get("discovery", ""),
+            "heeding what the broker tells after its restart",
+        )
         await knows(network, "york")
         server.stop()
         server.lines = DISCOVERY

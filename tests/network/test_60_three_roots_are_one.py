@@ -13,7 +13,6 @@ from broker.cli.demo.processes import Status
 
 CORES = ("hq-1", "hq-2", "hq-3")
 STORES = {"north": ("york", "leeds", "hull"), "south": ("bath", "wells", "poole")}
-LONG = 60.0
 FLOWS = {
     "queue:till": ("york", "bath"),
     "queue:returns": ("wells", "leeds"),
@@ -53,13 +52,9 @@ def running(status: Status, kind: str) -> set[str]:
 async def until_whole(network: Network) -> None:
     """Every root is linked with the others, every region with every root."""
     for name in CORES:
-        await network.until(
-            name, lambda status: len(running(status, "mesh")) == 2, "linked with the others", LONG
-        )
+        await network.until(name, lambda status: len(running(status, "mesh")) == 2, "linked with the others")
     for name in STORES:
-        await network.until(
-            name, lambda status: running(status, "parents") == set(CORES), "linked with all", LONG
-        )
+        await network.until(name, lambda status: running(status, "parents") == set(CORES), "linked with all")
 
 
 async def kill_each_in_turn(network: Network) -> None:
@@ -73,7 +68,7 @@ async def kill_each_in_turn(network: Network) -> None:
 async def cut_all(network: Network, lines: list[CutLine]) -> None:
     for line in lines:
         await line.cut()
-    await network.until("north", lambda status: not running(status, "parents"), "cut off", LONG)
+    await network.until("north", lambda status: not running(status, "parents"), "cut off")
     await asyncio.sleep(0.5)
     for line in lines:
         await line.restore()
@@ -112,7 +107,7 @@ async def test_what_was_confirmed_arrives_once_whichever_root_is_killed(network:
             assert producers[destination].confirmed
             await expect_in_any_order(record, producers[destination].confirmed)
         for name in network.ports:
-            await network.until_drained(name, LONG)
+            await network.until_drained(name)
     carried = {name: (await network.status(name))["counters"] for name in network.ports}
     late = sum(counters["out_of_order"] for counters in carried.values())
     dropped = sum(counters["duplicates_dropped"] for counters in carried.values())

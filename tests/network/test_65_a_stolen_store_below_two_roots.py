@@ -69,10 +69,10 @@ async def test_over_the_second_it_reads_and_writes_no_more(network: Network) -> 
             assert set(made.read()) == {"queue:orders"}
             await lie(made, other)
         for name in CORES:
-            await network.until(name, lambda status: status["counters"]["refused"] >= 7, "refusing lies", 60)
+            await network.until(name, lambda status: status["counters"]["refused"] >= 7, "refusing lies")
         assert till == payroll == []
         await network.send("hq", f"queue:till@{WITNESS}", [b"true"])
-        await until_count(till, 1, 60)
+        await until_count(till, 1)
         assert [each.payload for each in till] == [b"true"]
 
 

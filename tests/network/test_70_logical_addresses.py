@@ -156,7 +156,7 @@ async def test_identity_does_not_come_from_a_socket_address(network: Network) ->
             for number in range(3):
                 nat.forget()
                 await network.send("hq", f"queue:till@{own}", [str(number).encode()])
-                await until_count(got, number + 1, 60)
+                await until_count(got, number + 1)
             reading.cancel()
         assert sorted(got) == [b"0", b"1", b"2"]
         assert len(set(nat.sources)) == len(nat.sources) >= 3

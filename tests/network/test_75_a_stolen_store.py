@@ -102,10 +102,10 @@ async def test_a_thief_writes_what_the_store_might_and_nothing_else(network: Net
             await mallory.say(*odd(mallory))
             for where in ("queue:orders", "topic:store/mallory/x"):
                 await mallory.say(mallory.bundle(where, b"true"))
-            await until_count(orders, 1, 60)
+            await until_count(orders, 1)
             await mallory.until(lambda: b"true" in [each.payload for each in everything], "what is true")
             status = await network.until(
-                "hq", lambda status: status["counters"]["refused"] >= 2 * len(lies), "refusing all lies", 60
+                "hq", lambda status: status["counters"]["refused"] >= 2 * len(lies), "refusing all lies"
             )
             got = [each.payload for each in (*orders, *everything)]
             assert got.count(b"true") == 2
@@ -244,8 +244,8 @@ async def bounded(network: Network) -> AsyncIterator[None]:
             done.set()
             sent = await talking
             await watching
-        await until_count(up, sent, 60)
-        await until_count(down, sent, 60)
+        await until_count(up, sent)
+        await until_count(down, sent)
         assert sorted(int(each.payload) for each in up) == list(range(sent))
         assert [int(each.payload) for each in down] == list(range(sent))
     assert most[0] - before < GENEROUS_MEMORY, f"{most[0] // MIB} MiB, {before // MIB} before"

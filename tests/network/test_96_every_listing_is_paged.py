@@ -108,7 +108,7 @@ async def test_holds_are_told_of_a_node_below_and_by_a_command(network: Network)
     async with thief(network) as mallory, aiohttp.ClientSession() as http:
         held = [frames.encode(frames.Hold(name)) for name in holds]
         await mallory.say(*packets.packets(held, 60_000))
-        await network.until("hq", lambda status: holding(status) == len(holds), "asked to hold", 60)
+        await network.until("hq", lambda status: holding(status) == len(holds), "asked to hold")
         url = network.url("hq")
         assert await pages(http, f"{url}/api/holds?link=mallory&node=hq&", "holds", 100) == holds
         listed = (await sapwood("holds", "mallory", "--limit", "120", "--url", url)).splitlines()
