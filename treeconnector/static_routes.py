@@ -19,6 +19,7 @@ from sapwood.protocol.errors import RouteError
 from sapwood.protocol.names import node_name, queue_name
 
 MOST: Final = 10_000
+MOST_IN_A_ROW: Final = 100
 _Value = TypeVar("_Value")
 
 
@@ -155,7 +156,7 @@ class StaticRoutes:
         """The same routes, to try on them whether others can stand beside them."""
         made = StaticRoutes()
         for route in self:
-            made.add(route)
+            made.add(route, known=True)
         return made
 
     def uses(self, gateway: str) -> bool:
@@ -164,8 +165,8 @@ class StaticRoutes:
 
     # Changing
 
-    def add(self, route: StaticRoute) -> None:
-        """Raises `RouteError` for a route that is there already, or that cannot be."""
+    def add(self, route: StaticRoute, *, known: bool = False) -> None:
+        """`known`: it was set before. Raises `RouteError` for one that is there already or cannot be."""
         kind, key, to = route
         if route in self:
             raise RouteError(f"the route {route} is there already: expected a new one")
@@ -179,19 +180,22 @@ class StaticRoutes:
             (other,) = names
             found = f"the {kind} is {other!r}" if key is None else f"{key} is an {kind} of {other}"
             raise RouteError(f"{found} already: remove that first")
-        if FORMS[kind].step is Step.READDRESS and key is not None:
+        if FORMS[kind].step is Step.READDRESS and key is not None and not known:
             self._check_circle(key, parse(to))
         self._kept[kind][key] = tuple(sorted((*names, to)))
         self._count += 1
         self._look_up_anew(FORMS[kind].step, key)
 
     def _check_circle(self, key: Destination, target: Destination) -> None:
+        """Wrinkle: the others make no circle, so one leads back to `key`. Each new alias walks along them."""
         way = [key]
         further: Destination | None = target
         while further is not None:
-            if further in way:
-                raise RouteError(f"the alias leads in a circle: {' -> '.join(map(str, (*way, further)))}")
             way.append(further)
+            if further == key:
+                raise RouteError(f"the alias leads in a circle: {' -> '.join(map(str, way))}")
+            if len(way) - 2 > MOST_IN_A_ROW:
+                raise RouteError(f"{key} leads over {MOST_IN_A_ROW} other aliases: expected fewer")
             further = self.aliases.get(further)
 
     def remove(self, route: StaticRoute) -> None:

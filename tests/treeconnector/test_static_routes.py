@@ -6,7 +6,14 @@ import pytest
 from sapwood.protocol.destinations import Destination, Kind, parse, queue
 from sapwood.protocol.errors import InvalidName, RouteError
 from treeconnector.routes import Route, RoutingTable
-from treeconnector.static_routes import StaticKind, StaticRoute, StaticRoutes, chosen_default, static_route
+from treeconnector.static_routes import (
+    MOST_IN_A_ROW,
+    StaticKind,
+    StaticRoute,
+    StaticRoutes,
+    chosen_default,
+    static_route,
+)
 
 EXACT = static_route("exact", "till@york", "north")
 ALIAS = static_route("alias", "till", "queue:checkout@york")
@@ -127,3 +134,17 @@ def test_what_is_no_static_route_is_not_there() -> None:
     assert StaticRoute(StaticKind.EXACT, None, "north") not in filled(EXACT)
     with pytest.raises(RouteError, match="is no route: exact and alias have a destination"):
         filled(StaticRoute(StaticKind.EXACT, None, "north"))
+
+
+def test_a_new_alias_leads_over_so_many_others_and_those_that_were_set_before_stay() -> None:
+    """Else 10,000 aliases, each before the next, would take hours to set."""
+    chain = [
+        static_route("alias", f"q{number + 1}", f"queue:q{number}") for number in range(MOST_IN_A_ROW + 2)
+    ]
+    made = filled(*chain[:-1])
+    with pytest.raises(
+        RouteError, match=f"queue:q{MOST_IN_A_ROW + 2} leads over {MOST_IN_A_ROW} other aliases"
+    ):
+        made.add(chain[-1])
+    made.add(chain[-1], known=True)
+    assert len(made.copy()) == len(chain)

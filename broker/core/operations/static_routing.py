@@ -45,7 +45,7 @@ class StaticRouting(Policy):
         for words in msgspec.msgpack.decode(kept, type=list[tuple[str, str, str]]):
             route = static_route(*words)
             if not route.gateway or route.to in self._context.neighbours:
-                self._routes.add(route)
+                self._routes.add(route, known=True)
 
     def add(self, kind: str, destination: str, to: str) -> StaticRoute:
         """Set a route; it is on disk with the next commit."""
