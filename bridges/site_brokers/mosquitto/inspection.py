@@ -98,8 +98,10 @@ async def inspect(
     ears = _Ears(probe)
     ear = await _open(access, f"{probe}-ear", versions, ears)
     try:
+        # First, or the count that is heard may have our own subscriptions in it.
+        codes = await ear.subscribe([Filter(text, 0) for text in (COUNT, SHARED)])
         found = [*_protocol(setup, ear), *await _permissions(ear, names, ears)]
-        codes = await ear.subscribe([Filter(text, 0) for text in (*LOGS, COUNT, SHARED)])
+        codes = [*codes, *await ear.subscribe([Filter(text, 0) for text in LOGS])]
         if setup.settings.discovery == "automatic":
             await _provoke(access, probe, versions)
             with contextlib.suppress(TimeoutError):

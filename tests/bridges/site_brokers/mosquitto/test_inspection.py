@@ -1,0 +1,45 @@
+"""The check of a Mosquitto; that of its log is in tests/network/test_33_mosquitto_check.py."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mosquitto_clients import Listener
+from mosquitto_server import DISCOVERY, MosquittoServer
+
+from bridges.site_brokers.base import Finding, Setup
+from bridges.site_brokers.mosquitto import MosquittoBridge, inspection
+from bridges.site_brokers.mosquitto.discovery import COUNT
+from config.model import SiteBroker
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[MosquittoServer]:
+    made = MosquittoServer(tmp_path / "mosquitto", *DISCOVERY)
+    made.start()
+    yield made
+    made.kill()
+
+
+async def test_its_own_subscriptions_are_not_taken_for_those_of_others_though_it_takes_long(
+    server: MosquittoServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The broker counts again meanwhile, as it does every some seconds."""
+    permissions = inspection._permissions
+    with Listener(server.port, "-t", COUNT, "-i", "watch") as watch:
+
+        async def slow(*arguments: Any) -> list[Finding]:
+            found = await permissions(*arguments)
+            while int(watch.payloads()[-1]) == 1:
+                await asyncio.sleep(0.02)
+            return found
+
+        await watch.until_the_last_is("1")
+        monkeypatch.setattr(inspection, "_permissions", slow)
+        settings = SiteBroker(uri=server.uri)
+        setup = Setup("test", "york", "0" * 32, tmp_path, settings, None, None, 60.0, 1 << 20, 1000)
+        found = await MosquittoBridge(setup).inspect()
+    (text,) = [each.text for each in found if "already" in each.text]
+    assert "the broker has 1 subscription already" in text
