@@ -69,6 +69,8 @@ class NurseryChild:
 
     async def ended(self) -> int:
         """As `wait`, beside other work."""
+        if self.returncode is not None:
+            return self.returncode
         loop, gone = asyncio.get_running_loop(), asyncio.Event()
         loop.add_reader(self._end, gone.set)
         try:

@@ -16,7 +16,7 @@ from typing import Any
 import aiohttp
 import pytest
 from aiohttp import web
-from commands import told
+from commands import Running, running, told
 from harness import PATIENCE, Network
 
 from broker.forwards.local_end import WINDOW
@@ -38,13 +38,9 @@ async def serving(handle: Handler) -> AsyncIterator[int]:
 class Forwarding:
     """`sapwood forward`, running."""
 
-    def __init__(self, process: asyncio.subprocess.Process, port: int) -> None:
-        self.process = process
+    def __init__(self, command: Running, port: int) -> None:
+        self.process, self.says = command.process, command.complains
         self.port = port
-
-    async def says(self) -> str:
-        assert self.process.stderr is not None
-        return (await asyncio.wait_for(self.process.stderr.readline(), PATIENCE)).decode()
 
     async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         return await asyncio.open_connection("127.0.0.1", self.port)
@@ -52,19 +48,8 @@ class Forwarding:
 
 @contextlib.asynccontextmanager
 async def forwarding(network: Network, node: str, target: str) -> AsyncIterator[Forwarding]:
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "broker.cli", "forward", "0", target, "--json", "--url", network.url(node)),
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    try:
-        assert process.stdout is not None
-        said = json.loads(await asyncio.wait_for(process.stdout.readline(), PATIENCE))
-        yield Forwarding(process, said["port"])
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            process.kill()
-        await process.wait()
+    async with running("forward", "0", target, "--json", "--url", network.url(node)) as command:
+        yield Forwarding(command, json.loads(await command.prints())["port"])
 
 
 async def start(network: Network, *forwards: dict[str, Any], serves: tuple[str, ...] = ("*@shop",)) -> None:

@@ -9,7 +9,6 @@ import json
 import os
 import random
 import signal
-import sys
 from collections.abc import AsyncIterator, Callable
 from itertools import pairwise
 from pathlib import Path
@@ -17,7 +16,7 @@ from typing import Any
 
 import aiohttp
 import pytest
-from commands import refused, sapwood, told
+from commands import Running, refused, running, sapwood, told
 from harness import PATIENCE, Network
 
 from broker.forwards.copying import Comes, Get, Have, Put, Sum, Talk
@@ -53,19 +52,8 @@ async def start(network: Network, *, line: bool = False, permits: dict[str, Any]
             await asyncio.sleep(0.05)
 
 
-@contextlib.asynccontextmanager
-async def copying(network: Network, *arguments: str) -> AsyncIterator[asyncio.subprocess.Process]:
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "broker.cli", "copy", *arguments, "--url", network.url("hq")),
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    try:
-        yield process
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            process.kill()
-        await process.communicate()
+def copying(network: Network, *arguments: str) -> contextlib.AbstractAsyncContextManager[Running]:
+    return running("copy", *arguments, "--url", network.url("hq"))
 
 
 async def until(true: Callable[[], bool]) -> None:
@@ -153,7 +141,7 @@ async def test_a_node_on_the_way_is_killed_and_the_copy_goes_on(
     body = large((tmp_path if brings else tmp_path / "files") / "large")
     part = (tmp_path / "files" if brings else tmp_path) / ".large.part"
     arguments = (str(tmp_path / "large"), "shop:") if brings else ("shop:large", str(tmp_path))
-    async with copying(network, *arguments, "--wait", str(PATIENCE)) as process:
+    async with copying(network, *arguments, "--wait", str(PATIENCE)) as command:
         await until(lambda: has(part, IN_THE_MIDDLE))
         network.line("shop").stall()
         network.kill("york")
@@ -161,8 +149,8 @@ async def test_a_node_on_the_way_is_killed_and_the_copy_goes_on(
         assert IN_THE_MIDDLE <= there < SIZE
         await network.line("shop").restore()
         await network.start("york")
-        output, errors = await asyncio.wait_for(process.communicate(), PATIENCE)
-        assert (process.returncode, b"trying again" in errors) == (0, True), errors
+        code, output, errors = await command.ended()
+        assert (code, b"trying again" in errors) == (0, True), errors
         assert b"is copied to" in output
     assert part.with_name("large").read_bytes() == body
     assert not part.exists()
@@ -181,11 +169,11 @@ async def test_the_command_is_killed_and_the_same_command_goes_on(
     body = large((tmp_path if brings else tmp_path / "files") / "large")
     part = (tmp_path / "files" if brings else tmp_path) / ".large.part"
     arguments = (str(tmp_path / "large"), "shop:") if brings else ("shop:large", str(tmp_path))
-    async with copying(network, *arguments) as process:
+    async with copying(network, *arguments) as command:
         await until(lambda: has(part, IN_THE_MIDDLE))
         network.line("shop").stall()
-        process.send_signal(signal.SIGKILL)
-        await process.communicate()
+        command.process.send_signal(signal.SIGKILL)
+        await command.ended()
     there = part.stat().st_size
     assert IN_THE_MIDDLE <= there < SIZE
     assert not part.with_name("large").exists()
@@ -202,15 +190,15 @@ async def test_the_node_with_the_folder_is_killed_and_what_came_stays(
     await start(network, line=True)
     body = large(tmp_path / "large")
     part = tmp_path / "files" / ".large.part"
-    async with copying(network, str(tmp_path / "large"), "shop:", "--wait", str(PATIENCE)) as process:
+    async with copying(network, str(tmp_path / "large"), "shop:", "--wait", str(PATIENCE)) as command:
         await until(lambda: has(part, IN_THE_MIDDLE))
         network.line("shop").stall()
         network.kill("shop")
         assert IN_THE_MIDDLE <= part.stat().st_size < SIZE
         await network.line("shop").restore()
         await network.start("shop")
-        await asyncio.wait_for(process.communicate(), PATIENCE)
-        assert process.returncode == 0
+        code, _, errors = await command.ended()
+        assert code == 0, errors
     assert (tmp_path / "files" / "large").read_bytes() == body
 
 
@@ -270,7 +258,7 @@ async def test_a_folder_that_the_file_names_no_more_ends_its_copies(network: Net
     await start(network, line=True)
     large(tmp_path / "large")
     part = tmp_path / "files" / ".large.part"
-    async with copying(network, str(tmp_path / "large"), "shop:", "--wait", "0") as process:
+    async with copying(network, str(tmp_path / "large"), "shop:", "--wait", "0") as command:
         await until(lambda: has(part, IN_THE_MIDDLE))
         network.line("shop").stall()  # or the rest may be there before the file is read
         network.configure("shop", "york", line=True, folders=[])
@@ -280,8 +268,8 @@ async def test_a_folder_that_the_file_names_no_more_ends_its_copies(network: Net
         ):
             assert answer.status == 200
         await network.line("shop").restore()
-        _, errors = await asyncio.wait_for(process.communicate(), PATIENCE)
-        assert process.returncode == 1
+        code, _, errors = await command.ended()
+        assert code == 1
         assert b"shop offers nothing as files" in errors, errors
     assert not (tmp_path / "files" / "large").exists()
     assert json.loads((network.folder / "shop.yaml").read_text())["broker"]["folders"] == []

@@ -9,18 +9,19 @@ import getpass
 import os
 import random
 import shutil
-import socket
-import sys
 from collections.abc import AsyncIterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import commands
 import pytest
 from aiohttp import web
 from commands import told
 from harness import PATIENCE, Network
 from playwright.async_api import async_playwright
+
+from broker.cli.demo.plan import free_ports
 
 CHAIN = ("hq", "north", "york", "shop")
 PERMITS = {"consume": ["#"], "send": ["#"], "nodes": ["*"], "serves": ["*@shop"]}
@@ -65,11 +66,6 @@ async def start(network: Network, name: str, port: int) -> None:
             await asyncio.sleep(0.05)
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
-
-
 @contextlib.asynccontextmanager
 async def running(*words: str) -> AsyncIterator[asyncio.subprocess.Process]:
     process = await asyncio.create_subprocess_exec(
@@ -85,11 +81,9 @@ async def running(*words: str) -> AsyncIterator[asyncio.subprocess.Process]:
 
 @contextlib.asynccontextmanager
 async def forwarding(network: Network, target: str) -> AsyncIterator[int]:
-    port = free_port()
-    words = (sys.executable, "-m", "broker.cli", "forward", str(port), target, "--url", network.url("hq"))
-    async with running(*words) as process:
-        assert process.stdout is not None
-        assert b"leads to" in await asyncio.wait_for(process.stdout.readline(), PATIENCE)
+    (port,) = free_ports(1)
+    async with commands.running("forward", str(port), target, "--url", network.url("hq")) as command:
+        assert "leads to" in await command.prints()
         yield port
 
 
@@ -142,7 +136,7 @@ async def sshd(folder: Path) -> AsyncIterator[int]:
         assert (await ran(keys, "-q", "-t", "ed25519", "-N", "", "-f", str(folder / name)))[0] == 0
     if os.getuid() == 0:
         Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)  # as its own start script does
-    port = free_port()
+    port = free_ports(1)[0]
     (folder / "config").write_text(SSHD.format(port=port, folder=folder))
     async with (
         running(server, "-D", "-e", "-f", str(folder / "config")) as process,

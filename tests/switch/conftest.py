@@ -1,10 +1,7 @@
 """Real node processes for clients that know sockets only."""
 
 import json
-import os
 import signal
-import socket
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -14,8 +11,14 @@ from typing import Any
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
+sys.path.append(str(Path(__file__).parents[1] / "network"))  # for `nursery`
 
+from nursery import NODES, NurseryChild, nursery
 from plain import PATIENCE, Link
+
+from broker.cli.demo.plan import free_ports
+
+STRICT = {"PYTHONWARNINGS": "error"}
 
 
 class Node:
@@ -25,9 +28,9 @@ class Node:
         self.name = name
         self.file = folder / f"{name}.yaml"
         self.log = folder / f"{name}.log"
-        self.port = free_port()
+        (self.port,) = free_ports(1)
         self.links: list[Link] = []
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: NurseryChild | None = None
         self.write(**settings)
 
     def write(self, **settings: Any) -> None:
@@ -38,13 +41,8 @@ class Node:
 
     def start(self) -> "Node":
         with self.log.open("ab") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "broker.cli", "node", "run", str(self.file)],
-                cwd=self.file.parent,
-                env={**os.environ, "PYTHONWARNINGS": "error"},
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
+            self.process = nursery(*NODES, **STRICT).start(
+                ["node", "run", str(self.file)], self.file.parent, [log.fileno()] * 2, STRICT
             )
         deadline = time.monotonic() + PATIENCE
         while True:
@@ -67,7 +65,7 @@ class Node:
         """SIGTERM, and its exit code."""
         assert self.process is not None
         self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(PATIENCE)
+        return self.process.wait()
 
     def link(self) -> Link:
         link = Link(self.port)
@@ -102,12 +100,6 @@ class Node:
             link.close()
         if self.process is not None and self.process.poll() is None:
             self.kill()
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 Maker = Callable[..., Node]
