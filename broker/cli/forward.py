@@ -40,7 +40,7 @@ class _Forward:
     async def run(self, port: int) -> None:
         async with self._door:
             try:
-                listener = socket.create_server((HOST, port))
+                listener = socket.create_server((HOST, port), backlog=MOST)
             except OSError as error:
                 raise CommandError(f"cannot listen on {HOST}:{port}: {error.strerror or error}") from None
             with listener:
