@@ -1,6 +1,7 @@
 """Whoever stops reading while much wants to go to it makes the node keep a bounded part of it only."""
 
 import asyncio
+import contextlib
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
@@ -8,7 +9,19 @@ from pathlib import Path
 import psutil
 import pytest
 import pytest_asyncio
-from intake_peers import MIB, PATIENCE, Raw, Target, frame_head, mqtt_length, running, upgraded
+from intake_peers import (
+    KNOWN,
+    MIB,
+    MUCH,
+    PATIENCE,
+    Kind,
+    Raw,
+    Target,
+    frame_head,
+    mqtt_length,
+    running,
+    upgraded,
+)
 
 from broker.cli.demo.processes import Status
 from sapwood.client import connect
@@ -141,6 +154,23 @@ async def heard(reading: Subscription) -> None:
 
 def has_readers(status: Status, count: int) -> bool:
     return len(status["subscriptions"]) + int(status["subscriptions_more"]) >= count
+
+
+@pytest.mark.parametrize("kind", KNOWN)
+async def test_many_in_the_middle_of_a_large_message_cost_no_more_together(
+    target: Target, kind: Kind
+) -> None:
+    """Each of 60 that have logged in sends nearly all of one of 15 MiB. Some are cut off."""
+    before = most_resident(target)
+    raws = [await kind(target) for _ in range(MANY)]
+    for raw in raws:
+        with contextlib.suppress(ConnectionError):
+            await raw.say(memoryview(bytes(MUCH - 16)))
+    status = await target.until(lambda status: status["intake"]["turned_away"].get("buffers", 0) > 0, "full")
+    assert most_resident(target) <= before + 2 * OF_ALL
+    assert status["ready"]
+    for raw in raws:
+        raw.break_off()
 
 
 async def test_a_follower_that_stops_reading(target: Target) -> None:
