@@ -197,8 +197,8 @@ class MqttConnection:
 
     async def subscribe(self, filters: Sequence[Filter]) -> list[int]:
         """Subscribe; return the broker's reason code for each. Raises `SiteBrokerError`."""
-        asked = [self._subscribe(each) for each in filters]
-        return [code for answer in asked for code in await answer]
+        answers = await asyncio.gather(*map(self._subscribe, filters))
+        return [code for answer in answers for code in answer]
 
     def _subscribe(self, wanted: Filter) -> "asyncio.Future[list[int]]":
         if not self.v5:
@@ -216,8 +216,7 @@ class MqttConnection:
         return self._asked(*self._paho.subscribe([(wanted.text, options)], properties=properties))
 
     async def unsubscribe(self, texts: Sequence[str]) -> None:
-        for answer in [self._asked(*self._paho.unsubscribe(text)) for text in texts]:
-            await answer
+        await asyncio.gather(*(self._asked(*self._paho.unsubscribe(text)) for text in texts))
 
     def _asked(self, result: MQTTErrorCode, number: int | None) -> "asyncio.Future[list[int]]":
         answer: asyncio.Future[list[int]] = self._loop.create_future()

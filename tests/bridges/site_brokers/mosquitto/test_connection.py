@@ -1,6 +1,7 @@
 """The connection to a real Mosquitto: QoS 2 in custody, both versions, refusals."""
 
 import asyncio
+import gc
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -125,6 +126,24 @@ async def test_a_broker_that_goes_is_lost_and_one_that_is_not_there_is_said(tmp_
     assert "was lost" in str(line.errors[0])
     with pytest.raises(SiteBrokerError, match="cannot be reached"):
         await Line(server, "again").client.open()
+
+
+async def test_a_broker_that_goes_before_it_answers_several_questions_is_told_once(tmp_path: Path) -> None:
+    told: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _loop, context: told.append(context["message"]))
+    server = MosquittoServer(tmp_path / "gone")
+    server.start()
+    line = Line(server, "lost")
+    await line.client.open()
+    server.kill()
+    filters = [Filter(text, 1) for text in ("a", "b", "c")]
+    asked = await asyncio.gather(
+        line.client.subscribe(filters), line.client.unsubscribe(["a", "b"]), return_exceptions=True
+    )
+    assert [type(each) for each in asked] == [SiteBrokerError, SiteBrokerError]
+    del asked
+    gc.collect()
+    assert told == []
 
 
 async def test_a_wrong_user_is_refused(tmp_path: Path) -> None:
