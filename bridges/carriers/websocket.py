@@ -51,16 +51,19 @@ async def connect(
         ) from error
     context = client_context(tls) if address.secure else None
     carrier = DialledWebSocket(uri, address, max_packet)
+    loop, line = asyncio.get_running_loop(), None
     try:
         async with asyncio.timeout(timeout):
             line = await _line(address.host, address.port, local)
             name = ((tls.server_name if tls else "") or address.host) if context else None
-            await asyncio.get_running_loop().create_connection(
-                lambda: carrier, sock=line, ssl=context, server_hostname=name
-            )
+            await loop.create_connection(lambda: carrier, sock=line, ssl=context, server_hostname=name)
             await carrier.opened
     except BaseException as error:
         carrier.abort()
+        # Wrinkle: uvloop closes the file of a line that breaks at once, and leaves its number in the socket:
+        # collected later, this would close the file that has the number by then.
+        if line is not None and not isinstance(loop, asyncio.BaseEventLoop):
+            line.detach()
         if isinstance(error, InvalidHandshake | OSError | ValueError | Unanswered):
             raise explain(error, f"{uri} from {local}" if local else uri, timeout, tls) from error
         raise
@@ -99,9 +102,10 @@ class DialledWebSocket(WebSocketLine):
         self._answer = bytearray()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.shown = shown_by(transport.get_extra_info("peercert"))
-        self._is_open = self._is_open and not ip_address(transport.get_extra_info("peername")[0]).is_loopback
         self._took_over(cast("asyncio.Transport", transport))  # uvloop's is none by class
+        self.shown = shown_by(transport.get_extra_info("peercert"))
+        peer = transport.get_extra_info("peername")  # None: it has gone already
+        self._is_open = self._is_open and not (peer and ip_address(peer[0]).is_loopback)
         self._opening.send_request(self._opening.connect())
         self._write(each for each in self._opening.data_to_send() if each)
 

@@ -7,6 +7,7 @@ import datetime
 import hashlib
 import socket
 import ssl
+import struct
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Any, cast
 import aiohttp
 import pytest
 import trustme
+import uvloop
 from aiohttp import web
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -606,3 +608,43 @@ async def test_who_floods_with_pings_and_reads_no_answer_fills_no_memory(closes:
         assert most < 2 * BUFFER_BYTES
         if ending:
             await ending
+
+
+@pytest.mark.parametrize("kind", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_a_peer_that_has_reset_before_we_begin_breaks_the_carrier_and_leaves_nothing_open(
+    kind: Callable[[], asyncio.AbstractEventLoop], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told, lines = list[object](), list[socket.socket]()
+
+    async def reset(*_told: object) -> socket.socket:
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            line = socket.create_connection(server.getsockname())
+            there, _ = server.accept()
+            there.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            there.close()
+        async with asyncio.timeout(60):
+            while is_connected(line):
+                await asyncio.sleep(0.01)
+        line.setblocking(False)
+        lines.append(line)
+        return line
+
+    async def dial() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _loop, context: told.append(context))
+        with pytest.raises(CarrierBroken, match="127"):
+            await websocket.connect("ws://127.0.0.1:1/link", timeout=60)
+        while lines[0].fileno() >= 0:
+            await asyncio.sleep(0.01)
+
+    monkeypatch.setattr(websocket, "_line", reset)
+    with asyncio.Runner(loop_factory=kind) as runner:
+        runner.run(asyncio.wait_for(dial(), 120))
+    assert told == []
+
+
+def is_connected(line: socket.socket) -> bool:
+    try:
+        line.getpeername()
+    except OSError:
+        return False
+    return True
