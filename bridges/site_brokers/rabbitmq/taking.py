@@ -34,7 +34,7 @@ from bridges.site_brokers.rabbitmq.discovery import Prober
 from bridges.site_brokers.rabbitmq.exchanges import Binding, Exchanges
 from bridges.site_brokers.rabbitmq.messages import unreadable
 from bridges.site_brokers.rabbitmq.recognition import Recognition
-from bridges.site_brokers.rabbitmq.replies import ARGUMENTS, Replies
+from bridges.site_brokers.rabbitmq.replies import ARGUMENTS, MOST, Replies
 from bridges.site_brokers.rabbitmq.streams import Streams, digest_of, is_of_a_stream, offset_of
 from bridges.site_brokers.rabbitmq.taps import Read, Tap
 from sapwood.protocol.destinations import Destination, Kind
@@ -230,8 +230,8 @@ class Taker:
         missing, now = False, asyncio.get_running_loop().time()
         every = wanted | self._replies
         self._absent = {name: due for name, due in self._absent.items() if due > now and name in every}
-        while await self._enter_replies():
-            pass
+        if await self._enter_replies():
+            self._news.set()  # there may be more, and others to be left before
         taken = sum(not name.startswith(REPLIES) for name in self._taps)
         for name in await _in_order(wanted - self._taps.keys() - self._absent.keys()):
             await self._enter_replies()
@@ -258,11 +258,13 @@ class Taker:
         return missing or bool(self._absent)
 
     async def _enter_replies(self) -> bool:
-        """Consume some queues for answers, those that were used last: somebody waits. Were there any?"""
-        fresh = (
-            name for name in reversed([*self._replies]) if name not in self._taps and name not in self._absent
-        )
-        names = [] if self._is_done else list(islice(fresh, _AT_ONCE))
+        """Consume some queues for answers, those that were used last: somebody waits. Were there any?
+
+        A connection has 2,047 channels, and those that are left are closed between.
+        """
+        known = self._taps.keys() | self._absent.keys()
+        room = 0 if self._is_done else min(MOST_QUEUES + MOST - len(self._taps), 0) + _AT_ONCE
+        names = list(islice((name for name in reversed([*self._replies]) if name not in known), max(room, 0)))
         await asyncio.gather(*(self._open(name, self._read_queue(name)) for name in names))
         return bool(names)
 

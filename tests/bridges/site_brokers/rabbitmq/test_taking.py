@@ -50,7 +50,8 @@ async def test_of_queues_for_answers_the_last_used_is_consumed_first(
     replies = taker.replies = Replies("york", taker.want_replies)
     replies.listed({f"sapwood.reply.old-{number}@leeds": True for number in range(MOST)})
     replies.spell("just now@leeds")
-    await taker._enter(frozenset())
+    while len(opened) < len(replies.queues):
+        await taker._enter(frozenset())
     assert opened[0] == "sapwood.reply.just now@leeds"
     assert opened[taking._AT_ONCE] == "sapwood.reply.now@leeds"
     assert set(opened) == replies.queues
@@ -66,3 +67,34 @@ def test_what_was_taken_of_a_queue_that_is_deleted_is_acknowledged_to_nobody() -
     tap.settle(batch)
     assert tap.is_idle
     assert settled == []
+
+
+async def test_while_ever_new_names_are_asked_for_old_ones_are_left(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Each has a channel, and a connection has 2,047: with more of them it ended."""
+    opened, most = 0, 0
+
+    async def open_one(taker: Taker, name: str, _read: object) -> bool:
+        nonlocal opened, most
+        opened += 1
+        taker._taps[name] = SimpleNamespace(queue=name, leaving=False)
+        most = max(most, len(taker._taps))
+        await asyncio.sleep(0)
+        replies.spell(f"{opened}@leeds")
+        return True
+
+    async def stop(taker: Taker, tap: Tap) -> None:
+        await asyncio.sleep(0)
+        taker._taps.pop(tap.queue)
+
+    monkeypatch.setattr(Taker, "_open", open_one)
+    monkeypatch.setattr(Taker, "_stop", stop)
+    taker = Taker(None, None, Exchanges("amq.topic"), tmp_path, *[lambda *_: None] * 4)
+    replies = taker.replies = Replies("york", taker.want_replies)
+    replies.adopt(f"sapwood.reply.old-{number}@leeds" for number in range(taking._AT_ONCE))
+    running = asyncio.create_task(taker.run())
+    while opened < 3 * MOST and not running.done():
+        await asyncio.sleep(0)
+    running.cancel()
+    assert most <= MOST + 2 * taking._AT_ONCE
