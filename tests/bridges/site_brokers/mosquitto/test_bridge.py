@@ -24,14 +24,6 @@ from sapwood.protocol.destinations import Destination, Kind, parse
 V5, V3 = MQTTProtocolVersion.MQTTv5, MQTTProtocolVersion.MQTTv311
 
 
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[MosquittoServer]:
-    made = MosquittoServer(tmp_path / "mosquitto", *DISCOVERY)
-    made.start()
-    yield made
-    made.kill()
-
-
 @pytest_asyncio.fixture(params=[V5, V3], ids=["5", "3.1.1"])
 async def joined(
     request: pytest.FixtureRequest, server: MosquittoServer, tmp_path: Path

@@ -1,26 +1,17 @@
 """The check of a Mosquitto; that of its log is in tests/network/test_33_mosquitto_check.py."""
 
 import asyncio
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from mosquitto_clients import Listener
-from mosquitto_server import DISCOVERY, MosquittoServer
+from mosquitto_server import MosquittoServer
 
 from bridges.site_brokers.base import Finding, Setup
 from bridges.site_brokers.mosquitto import MosquittoBridge, inspection
 from bridges.site_brokers.mosquitto.discovery import COUNT
 from config.model import SiteBroker
-
-
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[MosquittoServer]:
-    made = MosquittoServer(tmp_path / "mosquitto", *DISCOVERY)
-    made.start()
-    yield made
-    made.kill()
 
 
 async def test_its_own_subscriptions_are_not_taken_for_those_of_others_though_it_takes_long(
