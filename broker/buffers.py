@@ -26,6 +26,11 @@ _SOON: Final = 0.01
 _LATE: Final = 1.0
 
 
+def most_within(memory: float) -> int:
+    """Of a node that may have so many bytes in all; infinite: as many as there are."""
+    return int(min(MOST, max(FEWEST, memory / _PART)))
+
+
 class Holder(Protocol):
     """One connection. `held`: bytes. `cut_off` makes an end of it, and is called once."""
 

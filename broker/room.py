@@ -1,14 +1,11 @@
 """The room that a node has left: disk and memory for messages, and for connections."""
 
 from functools import partial
-from typing import Final
 
-from broker.buffers import FEWEST, MOST, Buffers
+from broker.buffers import Buffers, most_within
 from broker.headroom import Headroom
 from broker.intake import Admission
 from broker.memory import Leftovers
-
-_PART: Final = 8
 
 
 class Room:
@@ -21,8 +18,8 @@ class Room:
         self.disk_reserve = disk_reserve
         self.intake = intake
         self._headroom = Headroom()
-        most = min(MOST, max(FEWEST, self._headroom.limit // _PART))
-        self.buffers = Buffers(int(most), partial(intake.turn_away, "buffers", ""))
+        most = most_within(self._headroom.limit)
+        self.buffers = Buffers(most, partial(intake.turn_away, "buffers", ""))
         self._leftovers = Leftovers()
 
     def __repr__(self) -> str:

@@ -1,8 +1,9 @@
 """How much is kept in memory for all connections together, and who waits or is cut off for it."""
 
 import asyncio
+import math
 
-from broker.buffers import LOOKS, Behind, Buffers
+from broker.buffers import FEWEST, LOOKS, MOST, Behind, Buffers, most_within
 
 MIB = 1024 * 1024
 
@@ -120,3 +121,10 @@ async def test_who_has_gone_does_not_go_on() -> None:
     line.held = 0
     await asyncio.sleep(0.05)
     assert not went_on
+
+
+def test_a_node_has_an_eighth_of_a_limited_memory_and_all_of_one_without_a_limit() -> None:
+    assert most_within(math.inf) == MOST
+    assert most_within(8 * MOST) == MOST
+    assert most_within(1 << 30) == 1 << 27
+    assert most_within(1 << 20) == FEWEST
