@@ -196,9 +196,12 @@ class MqttConnection:
     # --- subscriptions
 
     async def subscribe(self, filters: Sequence[Filter]) -> list[int]:
-        """Subscribe; return the broker's reason code for each. Raises `SiteBrokerError`."""
-        answers = await asyncio.gather(*map(self._subscribe, filters))
-        return [code for answer in answers for code in answer]
+        """Subscribe; return the broker's reason code for each. Raises `SiteBrokerError`.
+
+        Whoever awaits this goes on before what came behind the last answer is heard: `gather` would be later.
+        """
+        asked = [self._subscribe(each) for each in filters]
+        return [code for answer in asked for code in await answer]
 
     def _subscribe(self, wanted: Filter) -> "asyncio.Future[list[int]]":
         if not self.v5:
@@ -216,14 +219,13 @@ class MqttConnection:
         return self._asked(*self._paho.subscribe([(wanted.text, options)], properties=properties))
 
     async def unsubscribe(self, texts: Sequence[str]) -> None:
-        await asyncio.gather(*(self._asked(*self._paho.unsubscribe(text)) for text in texts))
+        for answer in [self._asked(*self._paho.unsubscribe(text)) for text in texts]:
+            await answer
 
     def _asked(self, result: MQTTErrorCode, number: int | None) -> "asyncio.Future[list[int]]":
-        answer: asyncio.Future[list[int]] = self._loop.create_future()
         if result != MQTTErrorCode.MQTT_ERR_SUCCESS or number is None:
-            answer.set_exception(SiteBrokerError(f"the connection to {self._access.address.uri} was lost"))
-        else:
-            self._answers[number] = answer
+            raise SiteBrokerError(f"the connection to {self._access.address.uri} was lost")
+        answer = self._answers[number] = self._loop.create_future()
         return answer
 
     def _was_subscribed(
@@ -311,11 +313,11 @@ class MqttConnection:
     def _end(self, error: SiteBrokerError) -> None:
         if self._over:
             return
-        self._drop()
         is_open = self._connected.done() and self._connected.exception() is None
         for waiting in self._waiting():
             if not waiting.done():
                 waiting.set_exception(error)
+        self._drop()
         if is_open:  # else `open` says so, or says why the broker refused
             self._on_lost(error)
 
