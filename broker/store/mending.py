@@ -1,19 +1,20 @@
 """Bundles of a former version that this one does not read: an expiry above `MOST_NUMBER` becomes that, which
-is 285,000 years. Nothing else of them changes.
+is 285,000 years, and the name of a destination is cut after `MAX_NAME` bytes. Nothing else of them changes.
 """
 
 import sqlite3
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from broker.core.rows import BundleRow, RetainedRow
 from broker.store.schema import STATEMENTS
 from sapwood.protocol import bundles
-from sapwood.protocol.bundles import MOST_NUMBER, Flag, Header
+from sapwood.protocol.bundles import MAX_NAME, MOST_NUMBER, Flag, Header
 from sapwood.protocol.errors import FrameError
 
 _TIMES: Final = [Header.__struct_fields__.index(name) for name in ("expires_first", "expires_last")]
+_DESTINATION: Final = Header.__struct_fields__.index("destination")
 _decoder = msgspec.msgpack.Decoder(list[Any])
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -29,10 +30,20 @@ def why_not_read(connection: sqlite3.Connection) -> str:
     return ""
 
 
-def mended(header: bytes, body: bytes) -> tuple[bytes, bytes] | None:
-    """A bundle as this version reads it; None if it is damaged, or not of that kind."""
+class Mended(NamedTuple):
+    """A bundle as this version reads it. `cut`: of its destination's name only the beginning is left."""
+
+    header: bytes
+    body: bytes
+    cut: bool
+
+
+def mended(header: bytes, body: bytes) -> Mended | None:
+    """None if it is damaged, or not of that kind."""
     try:
         values = _decoder.decode(header[1:])
+        name = values[_DESTINATION][1].encode()
+        values[_DESTINATION][1] = name[:MAX_NAME].decode(errors="ignore")
         for at in _TIMES:
             values[at] = min(values[at], MOST_NUMBER)
         read = bundles.decode_header(header[:1] + _encode(values))
@@ -48,4 +59,4 @@ def mended(header: bytes, body: bytes) -> tuple[bytes, bytes] | None:
         bundles.unpack(read, body)
     except (FrameError, *bundles.UNREADABLE, TypeError, LookupError, AttributeError):
         return None
-    return bundles.encode_header(read), body
+    return Mended(bundles.encode_header(read), body, len(name) > MAX_NAME)

@@ -17,7 +17,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
-from broker.core.rows import KEYS, CopyRow, MetaRow, PageRow
+from broker.core.rows import KEYS, BundleRow, CopyRow, MetaRow, PageRow, RetainedRow
 from broker.store import files, log_index, marks, migrations, salvage, schema
 from broker.store.errors import StoreCorrupt, mapped
 from broker.store.mending import why_not_read
@@ -289,11 +289,11 @@ def _owner(broken: Path, old: dict[str, bytes], tree: str, node: str) -> tuple[s
 
 
 def _copy_all(source: sqlite3.Connection, target: sqlite3.Connection, broken: Path, path: Path) -> Report:
-    readings = {}
+    readings: dict[type[Any], salvage.TableReading] = {}
     tables = [table for table in KEYS if table is not PageRow]  # a start makes these from the copies
     for table in tables:
-        reading = readings[schema.table_name(table)] = salvage.TableReading(source, table)
-        _insert(target, table, _foreign(reading.rows()))
+        reading = readings[table] = salvage.TableReading(source, table)
+        _insert(target, table, _foreign(_addressed(target, reading.rows(), readings)))
     lost_bundles, lost_copies, dead = _tie_up(target)
     counts = {name: _count(target, name) for name in map(schema.table_name, tables)}
     counts["meta"] -= len(files.own_values(target))
@@ -303,8 +303,8 @@ def _copy_all(source: sqlite3.Connection, target: sqlite3.Connection, broken: Pa
         broken=broken,
         store_id=files.own_values(target)[files.STORE_ID],
         saved=counts,
-        unreadable={name: reading.stretches for name, reading in readings.items()},
-        damaged={name: reading.damaged for name, reading in readings.items()},
+        unreadable={schema.table_name(table): each.stretches for table, each in readings.items()},
+        damaged={schema.table_name(table): each.damaged for table, each in readings.items()},
         lost_bundles=lost_bundles,
         lost_copies=lost_copies,
         dead=dead,
@@ -314,6 +314,19 @@ def _copy_all(source: sqlite3.Connection, target: sqlite3.Connection, broken: Pa
 def _foreign(rows: Iterator[Any]) -> Iterator[Any]:
     """Leave out what the old store kept for itself."""
     return (row for row in rows if not (isinstance(row, MetaRow) and row.name.startswith("store.")))
+
+
+def _addressed(
+    target: sqlite3.Connection, rows: Iterator[Any], readings: dict[type[Any], salvage.TableReading]
+) -> Iterator[Any]:
+    """Leave nothing but the bundle where its destination is known in part only: it is a dead letter then."""
+    used = 'SELECT max(row) FROM (SELECT "row" FROM bundle UNION ALL SELECT "bundle" AS "row" FROM "copy")'
+    for row in rows:
+        if isinstance(row, RetainedRow) and row.topic in readings[RetainedRow].nowhere:
+            (last,) = target.execute(used).fetchone()
+            _insert(target, BundleRow, iter([BundleRow((last or 0) + 1, row.header, row.body)]))
+        elif not isinstance(row, CopyRow) or row.bundle not in readings[BundleRow].nowhere:
+            yield row
 
 
 def _insert(target: sqlite3.Connection, table: type[Any], rows: Iterator[Any]) -> None:

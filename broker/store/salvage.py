@@ -31,7 +31,10 @@ Raw = tuple[Any, ...]
 
 
 class TableReading:
-    """One table's reading: `rows()` yields what is readable, `stretches` counts what was not."""
+    """One table's reading: `rows()` yields what is readable, `stretches` counts what was not.
+
+    `nowhere`: keys of bundles whose destination's name had to be cut.
+    """
 
     def __init__(self, connection: sqlite3.Connection, table: type[Any]) -> None:
         self._connection = connection
@@ -39,13 +42,14 @@ class TableReading:
         self.stretches = 0
         self.damaged = 0
         self.saved = 0
+        self.nowhere: set[Any] = set()
 
     def __repr__(self) -> str:
         return f"<TableReading {self._table.__name__} saved={self.saved} unreadable={self.stretches}>"
 
     def rows(self) -> Iterator[Any]:
         """Yield rows as their type, sound ones only. `damaged` counts the others."""
-        check = _checker(self._table)
+        check = _checker(self._table, self.nowhere)
         for raw in self._numbered() if self._table in NUMBERED else self._both_ends():
             row = check(raw)
             if row is None:
@@ -116,7 +120,7 @@ class TableReading:
         return last, False
 
 
-def _checker(table: type[Any]) -> Callable[[Raw], Any]:
+def _checker(table: type[Any], nowhere: set[Any]) -> Callable[[Raw], Any]:
     """A function that makes a sound row of what was read, or None. Text comes as bytes."""
     hints = get_type_hints(table)
     kinds = [bytes if name == "body" else hints[name] for name in table._fields]
@@ -134,7 +138,11 @@ def _checker(table: type[Any]) -> Callable[[Raw], Any]:
         if table not in (BundleRow, RetainedRow) or _unpacks(row.header, row.body):
             return row
         found = mended(row.header, row.body)
-        return None if found is None else row._replace(header=found[0], body=found[1])
+        if found is None:
+            return None
+        if found.cut:
+            nowhere.add(row[0])
+        return row._replace(header=found.header, body=found.body)
 
     return check
 

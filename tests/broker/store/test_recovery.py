@@ -2,13 +2,25 @@ import json
 import random
 import shutil
 import sqlite3
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from broker.core.rows import CopyRow, MetaRow, QueueRow, RouteRow, SeenRow, Transaction
+from broker.core.rows import (
+    BundleRow,
+    CopyRow,
+    MetaRow,
+    QueueRow,
+    RetainedRow,
+    RouteRow,
+    SeenRow,
+    Transaction,
+)
 from broker.store import Store, StoreBusy, StoreCorrupt, StoreMismatch, migrations
 from broker.store.recovery import recover
+from sapwood.protocol import bundles
+from sapwood.protocol.destinations import Destination, Kind
 from sapwood.protocol.errors import StoreError
 
 PAGE = 4096
@@ -208,6 +220,41 @@ def check_bundles(store: Store) -> tuple[set, list]:
     bundles, copies = {bundle.row for bundle in loaded.bundles}, loaded.rows(CopyRow)
     assert {copy.bundle for copy in copies} == bundles
     return bundles, copies
+
+
+def long_names() -> Iterator[tuple[bytes, bytes]]:
+    """Bundles of a former version for topics of more bytes than a header may have now."""
+    for number, name in enumerate(("a/" * 20 + "€" * 3000, "x" * 5000)):
+        destination = Destination(Kind.TOPIC, name)
+        plain = bundles.encode_message(bundles.Message(b"sold %d" % number))
+        header = bundles.Header(id=bytes([number] * 16), destination=destination, size=len(plain))
+        yield bundles.encode_header(header), plain
+
+
+def test_a_message_whose_topic_is_too_long_now_is_a_dead_letter(tmp_path, opened, make):
+    store = opened(tmp_path)
+    transaction = make(1, 3)
+    for row, found in enumerate(long_names(), 11):
+        transaction.put(BundleRow(row, *found))
+        for number in range(2):
+            place = f"subscription:{number}"
+            transaction.put(CopyRow(10 * row + number, row, place, 0, b"", "", 0, 0, 0, ""))
+        transaction.put(RetainedRow(f"topic {row}", *found))
+    transaction.put(RetainedRow("well", *transaction.changes[BundleRow][1][1:]))
+    store.apply(transaction)
+    store.close()
+    report = recover(tmp_path)
+    assert not any(report.damaged.values())
+    assert (report.saved["bundle"], report.saved["copy"], report.saved["retained"]) == (7, 3, 1)
+    assert (report.dead, report.lost_bundles, report.complete) == (4, 0, False)
+    store = reopened(tmp_path, opened)
+    dead = [copy.bundle for copy in store.load().rows(CopyRow) if copy.place == "dead"]
+    headers = [bundles.decode_header(each.header) for each in store.load().bundles if each.row in dead]
+    beginnings = ["a/" * 20 + "€" * 1352, "x" * 4096]
+    assert [header.destination.name for header in headers] == beginnings * 2
+    bodies = store.bodies(dead).values()
+    payloads = [bundles.unpack(*each)[0].payload for each in zip(headers, bodies, strict=True)]
+    assert payloads == [b"sold 0", b"sold 1"] * 2
 
 
 def test_each_broken_file_is_kept_under_its_own_number(model, opened):
