@@ -53,7 +53,10 @@ class MosquittoServer:
         (self.folder / "mosquitto.conf").write_text("\n".join(text) + "\n")
         with (self.folder / "output").open("ab") as output:
             self._process = subprocess.Popen(
-                [program, "-c", str(self.folder / "mosquitto.conf")], stdout=output, stderr=output
+                [program, "-c", str(self.folder / "mosquitto.conf")],
+                stdout=output,
+                stderr=output,
+                process_group=0,  # Ctrl-C is for the test, which ends it
             )
         deadline = time.monotonic() + _PATIENCE
         while not _answers(self.port):

@@ -193,6 +193,7 @@ class Chain:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
+                process_group=0,  # Ctrl-C is for the checker, which ends them
             )
 
     def kill_program(self, name: str) -> None:

@@ -6,6 +6,7 @@ joined all AT -      everything is there, and each node has all its links
 """
 
 import asyncio
+import contextlib
 import errno
 import random
 import resource
@@ -33,13 +34,23 @@ class Fault(NamedTuple):
 
 class Killer:
     """Takes one thing after the other away, and brings each back later, several at once. `kinds`: the names
-    of faults that are drawn from. An async context manager: at its end nothing is done any more.
+    of faults that are drawn from; `enough`: set when none is to begin any more. An async context manager: at
+    its end nothing is done any more.
 
     Of five absences four last a second or two, one up to `longest`: some are longer than a node waits before
     it serves an absent child's queues elsewhere. `stopped`: nodes that ended by themselves.
     """
 
-    def __init__(self, chain: Chain, seed: int, *, kinds: list[str], longest: float, pause: float) -> None:
+    def __init__(
+        self,
+        chain: Chain,
+        seed: int,
+        *,
+        kinds: list[str],
+        longest: float,
+        pause: float,
+        enough: asyncio.Event,
+    ) -> None:
         self.chain = chain
         self.journal = Journal(chain.journals / "killer.journal")
         self.away: set[str] = set()
@@ -47,6 +58,7 @@ class Killer:
         self._kinds = kinds
         self._longest = longest
         self._pause = pause
+        self._enough = enough
         self._tasks: set[asyncio.Task[None]] = set()
         self.done: Counter[str] = Counter()
         self.stopped = 0
@@ -62,7 +74,10 @@ class Killer:
     async def rounds(self, count: int) -> None:
         """Do harm so often; returns before all are back."""
         for _ in range(count):
-            await asyncio.sleep(self._chance.uniform(0.2, 2 * self._pause))
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._chance.uniform(0.2, 2 * self._pause)):
+                    await self._enough.wait()
+                    return
             kind = self._chance.choice(self._kinds)
             name = self._chance.choice(self._targets(FAULTS[kind].to))
             short, long = self._chance.uniform(0.2, 2.0), self._chance.uniform(2.0, self._longest)

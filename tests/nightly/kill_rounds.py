@@ -7,6 +7,10 @@ independent checker.
 Every `--calm` faults it waits until all is back, and until everything has come. Prints what was lost, what
 came twice without a mark, and how late; exits with 1 if anything was lost, or came twice unmarked, or came
 later than `--latest` seconds after the last node was back.
+
+SIGINT (Ctrl-C) is the end of the faults: all are brought back, and the verdict comes once everything that was
+confirmed has had time to come. What is on its way is not lost, though journals of a killed run look so.
+SIGTERM ends all at once, without a verdict.
 """
 
 import argparse
@@ -55,19 +59,20 @@ async def until_all_came(chain: Chain, patience: float) -> None:
         await asyncio.sleep(0.5)
 
 
-async def run(told: argparse.Namespace, folder: Path) -> Verdict:
+async def run(told: argparse.Namespace, folder: Path, enough: asyncio.Event) -> Verdict:
+    """`enough`: no fault begins any more once it is set."""
     kinds = told.trial or [kind for kind in USUAL if kind != "kill-broker" or not told.no_brokers]
     shimmed = any(kind in SHIMMED for kind in kinds)
     chain = Chain(folder, brokers=not told.no_brokers, rate=told.rate, seed=told.seed, shimmed=shimmed)
-    harm = {"kinds": kinds, "longest": told.longest, "pause": told.pause}
+    harm = {"kinds": kinds, "longest": told.longest, "pause": told.pause, "enough": enough}
     async with chain, Killer(chain, told.seed, **harm) as killer:
         left = told.rounds
-        while left > 0:
+        while left > 0 and not enough.is_set():
             await killer.rounds(min(left, told.calm))
             left -= told.calm
             await killer.until_back()
             await until_all_came(chain, told.patience)
-            print(f"{told.rounds - max(left, 0)} faults", file=sys.stderr, flush=True)
+            print(f"{sum(killer.done.values())} faults", file=sys.stderr, flush=True)
         print(f"{killer.stopped} nodes ended by themselves", *chain.shims.values(), file=sys.stderr)
         print(*(f"{kind} {count}" for kind, count in killer.done.items()), sep=", ", file=sys.stderr)
         await chain.end_senders()
@@ -75,10 +80,11 @@ async def run(told: argparse.Namespace, folder: Path) -> Verdict:
         return Verdict(Checker(chain.journals, chain.flows))
 
 
-async def ended_by_sigterm(told: argparse.Namespace, folder: Path) -> Verdict:
-    """SIGTERM ends what was started, too."""
-    running = asyncio.create_task(run(told, folder))
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, running.cancel)
+async def ended_by_signals(told: argparse.Namespace, folder: Path) -> Verdict:
+    enough, loop = asyncio.Event(), asyncio.get_running_loop()
+    running = asyncio.create_task(run(told, folder, enough))
+    loop.add_signal_handler(signal.SIGTERM, running.cancel)
+    loop.add_signal_handler(signal.SIGINT, enough.set)
     return await running
 
 
@@ -87,7 +93,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="kill-rounds-") as temporary:
         folder = told.folder or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
-        verdict = asyncio.run(ended_by_sigterm(told, folder))
+        verdict = asyncio.run(ended_by_signals(told, folder))
     print(verdict)
     if told.json:
         print(verdict.json())
