@@ -25,9 +25,8 @@ _AT_ONCE: Final = 1024 * 1024
 """Bytes of streams, before others have their turns: a window of one, on a line that takes it at once. The
 task that goes on after these turns was a tenth of the CPU of a channel, when it came after each packet."""
 _NARROW: Final = PIECE // 4
-_UNREAD: Final = (
-    f"it leaves too many control frames unread: {MOST_UNREAD} bytes, or the node has no more room"
-)
+_UNREAD: Final = f"it leaves too many control frames unread: {MOST_UNREAD} bytes"
+_NO_ROOM: Final = "this node has no more room for what its neighbours have not read, or have sent a part of"
 
 
 class DrivenLink:
@@ -47,11 +46,14 @@ class DrivenLink:
 
     @property
     def held(self) -> int:
-        """Bytes of control frames."""
-        return self.link.control_bytes
+        """Bytes of control frames, and of a bundle of which a part has come."""
+        return self.link.control_bytes + self.link.incoming.unfinished
 
     def cut_off(self) -> None:
-        self._host.core.admission.handle(self.link, self.link.refuse(Refusal.PROTOCOL, _UNREAD))
+        self.refuse(Refusal.BUSY, _NO_ROOM)
+
+    def refuse(self, why: Refusal, text: str) -> None:
+        self._host.core.admission.handle(self.link, self.link.refuse(why, text))
         self._host.wake()
 
 
@@ -103,7 +105,7 @@ class LinkDriver:
             while link in self._host.core.links.peers:
                 await self._hear(wire)
         except CarrierFlooded as error:
-            self._host.core.admission.handle(link, link.refuse(Refusal.PROTOCOL, str(error)))
+            wire.refuse(Refusal.PROTOCOL, str(error))
         except CarrierError as error:
             wire.text = str(error)
         finally:
@@ -124,6 +126,8 @@ class LinkDriver:
                 if wire.share.is_over:
                     waits = True
                     await self._give_way(wire)
+        if wire.held > LOOKS:
+            host.buffers.look(wire)
         if link.is_up and not wire.was_up:
             self._came_up(wire)
         if link.streams.open or waits is None:
@@ -206,8 +210,8 @@ class LinkDriver:
                     return
         except CarrierError:
             return
-        if wire.held > MOST_UNREAD:
-            wire.cut_off()
+        if wire.link.control_bytes > MOST_UNREAD:
+            wire.refuse(Refusal.PROTOCOL, _UNREAD)
             return
         if wire.held > LOOKS:
             self._host.buffers.look(wire)

@@ -78,6 +78,11 @@ class Incoming:
         """Has the peer used an eighth of its window since it was told last what is committed here?"""
         return 8 * self._unacknowledged >= self._window_bytes or 8 * len(self._sizes) >= self._window_bundles
 
+    @property
+    def unfinished(self) -> int:
+        """Bytes that are kept of a bundle of which not all has come."""
+        return self._assembly.arrived
+
     def acknowledge(self, received: int) -> bool:
         """This end has committed through `received`. Returns whether that is news."""
         if received > self.received:

@@ -96,7 +96,7 @@ class Link:
         self._out = Outgoing(settings.max_frame)
         self.streams = Streams(settings.streams, settings.pool, dials=dials)
         self.say = LinkSender(self._phase, self._out, self.streams)
-        self._in = Incoming(0, settings.max_message, settings.window_bundles, settings.window_bytes)
+        self.incoming = Incoming(0, settings.max_message, settings.window_bundles, settings.window_bytes)
         if dials:
             self._out.control(self.hello)
 
@@ -110,7 +110,7 @@ class Link:
         return (
             f"<Link {self.identity.name} ({side}) - {self.peer_name} {self._phase.state}"
             f" sent={self._out.sent} acked={self._out.acked} waiting={self._out.waiting}"
-            f" received={self._in.received} acknowledged={self._in.acknowledged}>"
+            f" received={self.incoming.received} acknowledged={self.incoming.acknowledged}>"
         )
 
     # --- what it is
@@ -207,9 +207,9 @@ class Link:
 
     def _up(self, standing: Standing, events: list[Event]) -> None:
         assert self.peer is not None
-        up, settings = self._handshake.up(standing, self.peer), self._settings
+        up, own = self._handshake.up(standing, self.peer), self._settings
         received = up.resumption.position.received
-        self._in = Incoming(received, settings.max_message, settings.window_bundles, settings.window_bytes)
+        self.incoming = Incoming(received, own.max_message, own.window_bundles, own.window_bytes)
         self._out.open_window(up.resumption.peer_received, self.peer.window_bundles, self.peer.window_bytes)
         self.streams.peer_takes = self.peer.streams
         self._was_heard = True
@@ -244,13 +244,13 @@ class Link:
 
     def acknowledge(self, received: int) -> None:
         """Everything up to `received` is committed here. May be called often: the last one is sent."""
-        if self._phase.may_send(frames.Ack) and self._in.acknowledge(received):
+        if self._phase.may_send(frames.Ack) and self.incoming.acknowledge(received):
             self._out.ack(received)
 
     @property
     def owes_much(self) -> bool:
         """Has the peer used a good part of its window, so that it should hear of it at once?"""
-        return self._in.owes_much
+        return self.incoming.owes_much
 
     # --- bytes and time
 
@@ -294,7 +294,7 @@ class Link:
                     return
                 raise SequenceError(self._phase.illegal(kind))
             if isinstance(frame, frames.Bundle):
-                arrived = self._in.bundle(frame)
+                arrived = self.incoming.bundle(frame)
                 self._control_frames += arrived.header.size // UNPACKED_AS_A_FRAME
                 events.append(arrived)
                 continue
@@ -304,7 +304,7 @@ class Link:
                 self._phase.enter(then)
             if kind in self._handlers:
                 self._handlers[kind](self, frame, events)
-            elif (event := event_of(frame, self._in, self.streams, self.peer_name)) is not None:
+            elif (event := event_of(frame, self.incoming, self.streams, self.peer_name)) is not None:
                 self._control_frames += cost_of(event)
                 events.append(event)
 
@@ -388,7 +388,7 @@ class Link:
     ) -> None:
         self._phase.enter(State.ENDED)
         self.streams.forget()
-        self._in.forget()  # whoever keeps an ended link, be it a cycle of references, keeps no megabytes
+        self.incoming.forget()  # whoever keeps an ended link, be it a cycle of references, keeps no megabytes
         self.end_text, self.end_error = text, error
         events.append(LinkEnded(error, text, by_peer))
 

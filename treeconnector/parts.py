@@ -47,14 +47,14 @@ class Assembly:
         self.forget()
 
     def __repr__(self) -> str:
-        return f"<Assembly of {self._number}: {self._arrived} of {self.total} bytes>"
+        return f"<Assembly of {self._number}: {self.arrived} of {self.total} bytes>"
 
     def forget(self) -> None:
         """Nothing of a bundle is here any more."""
         self._number, self.total, self._header, self._body = -1, 0, b"", bytearray()
 
     @property
-    def _arrived(self) -> int:
+    def arrived(self) -> int:
         return len(self._header) + len(self._body)
 
     def begins(self, part: Part) -> bool:
@@ -71,10 +71,10 @@ class Assembly:
         return True
 
     def _check_follows(self, part: Part) -> None:
-        if (part.number, part.total, part.offset) != (self._number, self.total, self._arrived):
+        if (part.number, part.total, part.offset) != (self._number, self.total, self.arrived):
             raise SequenceError(
                 f"a piece of bundle {part.number} at {part.offset} of {part.total}:"
-                f" expected {self._number} at {self._arrived} of {self.total}"
+                f" expected {self._number} at {self.arrived} of {self.total}"
             )
         if part.header:
             raise FrameError(f"a second header in a piece of bundle {part.number}")
@@ -83,10 +83,10 @@ class Assembly:
         """Take a piece that `begins` has seen; return the bundle when it is whole."""
         if not self.total:
             self._number, self.total, self._header = part.number, part.total, part.header
-        if not part.data or self._arrived + len(part.data) > self.total:
+        if not part.data or self.arrived + len(part.data) > self.total:
             raise FrameError(f"a piece of {len(part.data)} bytes at {part.offset} of {part.total}")
         self._body += part.data
-        if self._arrived < self.total:
+        if self.arrived < self.total:
             return None
         whole = Whole(self._number, self._header, bytes(self._body))
         self.forget()

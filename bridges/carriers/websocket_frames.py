@@ -25,6 +25,8 @@ _LONG: Final = 16 * 1024
 """Behind a frame that is longer comes another such, of which so much is read before it is known."""
 _AT_FIRST: Final = 512 * 1024
 """Bytes that are set aside for a frame, whatever its head says."""
+AT_ONCE: Final = 500
+"""Frames that are read at one go: of the smallest, 40,000 have come with one reading of the line."""
 PLAIN: Final = bytes(4)
 """The mask that changes nothing."""
 _FIN: Final = 0x80
@@ -62,11 +64,14 @@ class _Head(NamedTuple):
 class FrameReader:
     """Of one connection. `most`: bytes of a message. `masked`: are the frames that come, as a client's are?
 
-    `fault`: what broke the rules; nothing is read any more.
+    `fault`: what broke the rules; nothing is read any more. `is_behind`: more have come than are read at
+    one go; `go_on` reads on.
     """
 
     def __init__(self, most: int, *, masked: bool) -> None:
         self.fault: Malformed | None = None
+        self.is_behind = False
+        self._keeps_long = False
         self._most = most
         self._masked = masked
         self._rest = b""
@@ -98,7 +103,8 @@ class FrameReader:
     def filled(self, size: int) -> list[Heard]:
         """The messages that are whole now."""
         if self._head is None:
-            return self._messages(_buffer[:size], keeps_long=True)
+            self._keeps_long = True
+            return self._messages(_buffer[:size])
         self._filled += size
         if self._filled < self._head.size:
             return []
@@ -110,15 +116,26 @@ class FrameReader:
 
     def forget(self) -> None:
         """Nothing more comes: nothing that was read outlives the connection, whoever still knows this."""
-        self._head, self._rest = None, b""
+        self._head, self._rest, self.is_behind = None, b"", False
         self._long, self._parts = bytearray(), bytearray()
+
+    def stop(self, why: str) -> None:
+        """Nothing more is read, and nothing is kept of a message that is not whole."""
+        self.forget()
+        self.fault = self.fault or Malformed(why)
 
     def feed(self, data: Bytes) -> list[Heard]:
         """The same of what was read elsewhere. Nothing is kept but what has come."""
-        return self._messages(memoryview(data), keeps_long=False)
+        self._keeps_long = False
+        return self._messages(memoryview(data))
 
-    def _messages(self, data: memoryview, *, keeps_long: bool) -> list[Heard]:
+    def go_on(self) -> list[Heard]:
+        """The messages in what has come, and was left for others to have their turns."""
+        return self._messages(memoryview(b""))
+
+    def _messages(self, data: memoryview) -> list[Heard]:
         found: list[Heard] = []
+        left, self.is_behind = AT_ONCE, False
         if self._rest:
             data, self._rest = memoryview(self._rest + data), b""
         at = 0
@@ -127,12 +144,15 @@ class FrameReader:
             while self.fault is None and (head := self._read_head(data, at)) is not None:
                 end = head.end + head.size
                 if end > len(data):
-                    if keeps_long:
+                    if self._keeps_long:
                         self._begin(head, data[head.end :])
                         return found
                     break
                 self._frame(head, data[head.end : end], found)
-                at = end
+                at, left = end, left - 1
+                if not left:
+                    self.is_behind = True
+                    break
         except Malformed as fault:
             self.fault = fault
         self._rest = b"" if self.fault else bytes(data[at:])

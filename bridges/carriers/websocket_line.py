@@ -34,6 +34,8 @@ UNSENT: Final = 4 * 1024
 MUCH: Final = 64 * 1024
 _MOST_UNREAD: Final = 512 * 1024
 _MOST_REASON: Final = 120
+_TURNS: Final = 4
+"""That all others have before more of very many small frames are read."""
 
 
 class WebSocketLine(Carrier, asyncio.BufferedProtocol):
@@ -54,6 +56,7 @@ class WebSocketLine(Carrier, asyncio.BufferedProtocol):
         self._drained = asyncio.Event()
         self._gone = asyncio.Event()
         self._is_short = False
+        self._reads_on = False
 
     def __repr__(self) -> str:
         state = type(self._error).__name__ if self._error else "open"
@@ -109,6 +112,25 @@ class WebSocketLine(Carrier, asyncio.BufferedProtocol):
             self._wake()
             if self._unread > _MOST_UNREAD and self._transport is not None:
                 self._transport.pause_reading()
+        if self._reader.is_behind and not self._reads_on:
+            self._reads_on = True
+            self._read_on(_TURNS)
+            if self._transport is not None:
+                self._transport.pause_reading()
+
+    def _read_on(self, turns: int) -> None:
+        """Once others have had so many turns."""
+        if turns:
+            self._loop.call_soon(self._read_on, turns - 1)
+            return
+        self._reads_on = False
+        self._take(self._reader.go_on())
+        self._go_on_reading()
+
+    def _go_on_reading(self) -> None:
+        is_full = self._unread > _MOST_UNREAD or self._reader.is_behind
+        if not is_full and self._transport is not None and not self._gone.is_set():
+            self._transport.resume_reading()
 
     def _message(self, opcode: int, data: bytes) -> None:
         if self._stopped:
@@ -155,9 +177,9 @@ class WebSocketLine(Carrier, asyncio.BufferedProtocol):
             finally:
                 self._waiting = None
         packets, self._packets = self._packets, []
-        if self._unread > _MOST_UNREAD and self._transport is not None and not self._gone.is_set():
-            self._transport.resume_reading()
-        self._unread = 0
+        was_full, self._unread = self._unread > _MOST_UNREAD, 0
+        if was_full:
+            self._go_on_reading()
         return packets
 
     def _wake(self) -> None:
@@ -283,6 +305,8 @@ class WebSocketLine(Carrier, asyncio.BufferedProtocol):
                 f"the connection to {self.peer} was closed here: {reason or 'no reason given'}"
             )
         self._packets.clear()
+        if self._reader.kept > MUCH:  # else the other side's frame of closing is waited for
+            self._reader.stop("the middle of a message that nobody waits for any more")
         self._drained.set()
         self._wake()
         self._say_close(Close(CloseCode.NORMAL_CLOSURE, _short(reason)).serialize())

@@ -18,6 +18,7 @@ others have their turns, and this connection is read no further meanwhile.
 """
 
 import asyncio
+import re
 from collections.abc import Callable
 from functools import partial
 from typing import Final, cast
@@ -66,6 +67,7 @@ _UPGRADES: Final = frozenset(("link", "session", "mqtt", "channel"))
 _ALL: Final = 2**62
 _LAST: Final = Head("", b"", 0, b"", 0, False)
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
+_EMPTY: Final = re.compile(rb"(?:\r\n)+")
 _TLS: Final = b"\x16\x03"
 _NOTHING_KNOWN: Final[tuple[bytes | None, Facts]] = None, Facts("", "", "", False)
 _NO_PACKET: Final = b"\x81\x80\x00\x00\x00\x00"
@@ -195,10 +197,10 @@ class Front(asyncio.Protocol):
         """Take as many requests as may be taken in a slice, then see whether more should be read."""
         self._share.begin()
         while self._data and not (self._closing or self._aside or self._resting) and self._take():
-            if self._inner is None and self._share.is_over:  # aiohttp takes its requests one by one
+            if (self._inner is None or self._chunks) and self._share.is_over:  # aiohttp takes them one by one
                 self._resting = True
                 self._share.give_way_and(self._rested)
-        if self._inner is None and not self._closing:
+        if (self._inner is None or self._chunks or self._paused) and not self._closing:
             self._see_whether_to_read()
 
     def _rested(self) -> None:
@@ -236,7 +238,7 @@ class Front(asyncio.Protocol):
     def _take_chunks(self, head: Head, chunks: Chunks) -> bool:
         try:
             if not chunks.take(self._data):
-                return False
+                return chunks.is_behind
         except Malformed as error:
             return self._give_up(error.status, str(error))
         self._head = self._chunks = None
@@ -265,8 +267,8 @@ class Front(asyncio.Protocol):
         return True
 
     def _take_head(self) -> bool:
-        while self._data.startswith(b"\r\n"):
-            del self._data[:2]
+        if (empty := _EMPTY.match(self._data)) is not None:
+            del self._data[: empty.end()]
         if self._data.startswith(_TLS):
             return self._give_up(400, "this port speaks http and ws, not TLS")
         end = self._data.find(END)

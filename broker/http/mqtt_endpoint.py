@@ -54,6 +54,7 @@ class _Line(asyncio.Transport):
         super().__init__()
         self._carrier = carrier
         self._known = {name: extra(request, name) for name in (*_NEAR, "peercert")}
+        self._known["kept"] = lambda: carrier.kept
         if not near:
             self._known["sockname"] = None
         self._reads = asyncio.Event()
@@ -63,15 +64,16 @@ class _Line(asyncio.Transport):
     async def serve(self, protocol: asyncio.Protocol) -> None:
         """Until either side ends it."""
         protocol.connection_made(self)
+        self._carrier.when_kept = lambda: protocol.data_received(b"")
         lost: Exception | None = None
         try:
             while self._ending is None:
                 await self._reads.wait()
-                for packet in await self._carrier.receive():
-                    protocol.data_received(packet)
+                protocol.data_received(b"".join(await self._carrier.receive()))
         except CarrierError as error:
             lost = error
         finally:
+            self._carrier.when_kept = None
             protocol.connection_lost(lost)
             await self._carrier.close()
 

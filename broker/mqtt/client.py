@@ -104,11 +104,12 @@ class MqttConnection(asyncio.Protocol):
         peer = transport.get_extra_info("peername") or ("?", 0)
         shown = f"{peer[0]}:{peer[1]}"
         self.connection = Connection(self._said, shown, "mqtt", rights=None, end=self._sent_away)
+        beside = transport.get_extra_info("kept", int)  # what has come of a WebSocket's frame
         self._outlet = Outlet(
             self._host,
             self._transport,
             self.connection,
-            lambda: len(self._reader) + self._publishing.unconfirmed,
+            lambda: len(self._reader) + beside() + self._publishing.unconfirmed,
             self._flooded,
         )
         self._port.arrived(self)

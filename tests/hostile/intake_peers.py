@@ -25,6 +25,8 @@ MIB = 1024 * 1024
 MUCH = 15 * MIB
 ALLOWED = 20 * MIB
 """What may be left of all that broken connections took."""
+OF_ALL = 256 * MIB
+"""That all connections together may make a node keep."""
 PATIENCE = 180.0
 
 
@@ -78,6 +80,14 @@ class Target:
     @property
     def log(self) -> str:
         return self.process.log.read_text(encoding="utf-8", errors="replace")
+
+
+def most_resident(target: Target) -> int:
+    """The most bytes of memory that the process has ever had."""
+    for line in Path(f"/proc/{psutil.Process(target.process.pid).pid}/status").read_text().splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) * 1024
+    raise AssertionError("the system does not tell the peak of a process")
 
 
 async def expect_resident(target: Target, most: int) -> None:
@@ -213,12 +223,12 @@ def mqtt_length(size: int) -> bytes:
             return bytes(found)
 
 
-async def upgraded(port: int, path: str) -> Raw:
+async def upgraded(port: int, path: str, further: str = "") -> Raw:
     raw = await Raw.to(port)
     key = "AAAAAAAAAAAAAAAAAAAAAA=="
     await raw.say(
         f"GET {path} HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-        f"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {key}\r\n\r\n".encode()
+        f"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {key}\r\n{further}\r\n".encode()
     )
     assert b" 101 " in await raw.until(b"\r\n\r\n")
     return raw
@@ -255,12 +265,18 @@ async def frame_of_a_stranger(target: Target) -> Raw:
     return raw
 
 
-async def frame_of_a_session(target: Target) -> Raw:
+async def session_of(target: Target) -> Raw:
+    """Logged in."""
     raw = await upgraded(target.port, "/session")
     login = packets.packet([encode(Login(VERSION, secrets.token_hex(4), ""))])
     await raw.say(frame_head(len(login)) + login)
     heard = await raw.hear()
     assert isinstance(decode_node_packet(heard[2:])[0], Welcome)
+    return raw
+
+
+async def frame_of_a_session(target: Target) -> Raw:
+    raw = await session_of(target)
     await raw.say(frame_head(MUCH))
     return raw
 
@@ -286,6 +302,22 @@ async def publish_of_mqtt(target: Target) -> Raw:
     return raw
 
 
+async def mqtt_over_a_websocket(target: Target) -> Raw:
+    """Logged in."""
+    raw = await upgraded(target.port, "/mqtt", "Sec-WebSocket-Protocol: mqtt\r\n")
+    said = b"\x10\x14\x00\x04MQTT\x04\x02\x00\x00\x00\x08" + secrets.token_hex(4).encode()
+    await raw.say(frame_head(len(said)) + said)
+    assert (await raw.hear()).endswith(b"\x20\x02\x00\x00")
+    return raw
+
+
+async def frame_of_mqtt(target: Target) -> Raw:
+    """Over a WebSocket, in one frame."""
+    raw = await mqtt_over_a_websocket(target)
+    await raw.say(frame_head(MUCH))
+    return raw
+
+
 Kind = Callable[[Target], Awaitable[Raw]]
 STRANGERS: list[Kind] = [
     body_of_a_verb,
@@ -294,7 +326,7 @@ STRANGERS: list[Kind] = [
     hello_of_a_link,
     connect_of_mqtt,
 ]
-KNOWN: list[Kind] = [body_of_a_send, frame_of_a_session, publish_of_mqtt]
+KNOWN: list[Kind] = [body_of_a_send, frame_of_a_session, publish_of_mqtt, frame_of_mqtt]
 
 
 OF_EACH = 1000

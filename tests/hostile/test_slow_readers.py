@@ -6,18 +6,19 @@ import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
-import psutil
 import pytest
 import pytest_asyncio
 from intake_peers import (
     KNOWN,
     MIB,
     MUCH,
+    OF_ALL,
     PATIENCE,
     Kind,
     Raw,
     Target,
     frame_head,
+    most_resident,
     mqtt_length,
     running,
     upgraded,
@@ -35,8 +36,6 @@ FILTERS = ["/".join("+" if bits >> at & 1 else "a" for at in range(LEVELS)) for 
 """All of them match `TOPIC`, so that a message goes to one reader so many times."""
 TOPIC = "/".join("a" * LEVELS)
 MESSAGE = secrets.token_bytes(MIB)
-OF_ALL = 256 * MIB
-"""That all connections together may make the node keep."""
 MANY, MESSAGES = 60, 40
 BESIDE = 96 * MIB
 """What the node takes to do its work meanwhile, and what a connection's buffers in the system hold."""
@@ -48,14 +47,6 @@ async def target(tmp_path: Path) -> AsyncIterator[Target]:
         yield made
         assert await made.process.stop() == 0
         assert "Traceback" not in made.log, made.log
-
-
-def most_resident(target: Target) -> int:
-    """The most bytes of memory that the process has ever had."""
-    for line in Path(f"/proc/{psutil.Process(target.process.pid).pid}/status").read_text().splitlines():
-        if line.startswith("VmHWM:"):
-            return int(line.split()[1]) * 1024
-    raise AssertionError("the system does not tell the peak of a process")
 
 
 async def publish(target: Target, count: int, size: int = MIB) -> None:

@@ -60,7 +60,7 @@ def play_link(data: bytes) -> None:
             link.data_to_send(MIB)
         link.handle_timer(30.0)
         assert ends <= 1
-        assert len(link._in._assembly._body) <= MIB
+        assert len(link.incoming._assembly._body) <= MIB
 
 
 class World:

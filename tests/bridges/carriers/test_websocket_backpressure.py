@@ -11,6 +11,7 @@ from aiohttp import web
 
 from bridges.carriers import websocket_accept
 from bridges.carriers.base import CarrierBroken
+from bridges.carriers.websocket_frames import AT_ONCE
 from bridges.carriers.websocket_line import WebSocketLine
 
 Runner = Callable[[Coroutine[Any, Any, None]], None]
@@ -120,3 +121,37 @@ def test_a_wait_for_a_line_that_goes_says_that_it_has_gone(run: Runner) -> None:
             await waiting
 
     run(goes())
+
+
+@on_each_loop
+def test_others_have_turns_while_very_many_small_frames_come(run: Runner) -> None:
+    """All of them are there at once; what comes last is read as well, and the end after it."""
+    count = 40_000
+
+    async def flooded() -> None:
+        near, far = socket.socketpair()
+        near.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+        far.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
+        far.setblocking(False)
+        line, turns = Plain("far", 1 << 20, is_client=True), 0
+        await asyncio.get_running_loop().create_connection(lambda: line, sock=near)
+        sending = asyncio.ensure_future(
+            asyncio.get_running_loop().sock_sendall(far, b"\x89\0\x82\0" * (count // 2) + b"\x82\x01a")
+        )
+        heard: list[bytes] = []
+        try:
+            while b"a" not in heard:
+                receiving = asyncio.ensure_future(line.receive())
+                while not receiving.done():
+                    turns += 1
+                    await asyncio.sleep(0)
+                heard += receiving.result()
+            await sending
+            assert len(heard) == count // 2 + 1
+            assert turns > count / AT_ONCE / 2
+        finally:
+            far.close()
+        with pytest.raises(CarrierBroken, match="was lost"):
+            await line.receive()
+
+    run(flooded())

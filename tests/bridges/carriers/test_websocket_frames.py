@@ -1,7 +1,7 @@
 """Frames of a WebSocket: read however the line cuts them, written so that others read them."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import pytest
 from hypothesis import given
@@ -13,7 +13,7 @@ from websockets.protocol import State
 from websockets.server import ServerProtocol
 from websockets.uri import parse_uri
 
-from bridges.carriers.websocket_frames import PLAIN, FrameReader, Heard, frame
+from bridges.carriers.websocket_frames import AT_ONCE, PLAIN, FrameReader, Heard, frame
 
 MOST = 400_000
 MASK = b"\x01\xa0\xff\x37"
@@ -87,6 +87,31 @@ def test_a_long_frame_is_read_to_where_it_belongs() -> None:
     assert len(reader.buffer()) == 290_000
     (message,) = filled(reader, bytes(body)[10_000:], [1 << 20])
     assert message.data == body
+
+
+SMALL = {"pings": b"\x89\0", "empty messages": b"\x82\0", "parts of one message": b"\x00\x01a"}
+
+
+@pytest.mark.parametrize("kind", SMALL)
+@pytest.mark.parametrize("give", [filled, fed])
+def test_of_very_many_small_frames_so_many_are_read_at_one_go(
+    kind: str, give: Callable[[FrameReader, bytes, list[int]], Iterable[Heard]]
+) -> None:
+    count, last = 2 * AT_ONCE + 7, b"".join(frame(Opcode.BINARY, [b"last" * 30_000], b""))
+    begin, end = (b"\x02\x01a", b"\x80\0") if kind == "parts of one message" else (b"", b"")
+    reader, first = FrameReader(MOST, masked=False), begin + SMALL[kind] * count + end
+    found = [*give(reader, first + last[:100_000], [1 << 20])]
+    assert len(found) <= AT_ONCE
+    for _ in range(2):
+        assert reader.is_behind
+        found += reader.go_on()
+    assert not reader.is_behind
+    found += give(reader, last[100_000:], [1 << 20])
+    assert found.pop() == Heard(Opcode.BINARY, b"last" * 30_000)
+    if begin:
+        assert found == [Heard(Opcode.BINARY, b"a" * (count + 1))]
+    else:
+        assert len(found) == count
 
 
 def test_no_more_is_set_aside_for_a_frame_than_twice_what_has_come_of_it() -> None:

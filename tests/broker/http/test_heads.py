@@ -3,7 +3,17 @@
 import pytest
 
 from broker.core.errors import BadRequest
-from broker.http.heads import CHUNKED, Chunks, Malformed, mended, parts_of, path_of, read_head, with_length
+from broker.http.heads import (
+    CHUNKED,
+    LINES_AT_ONCE,
+    Chunks,
+    Malformed,
+    mended,
+    parts_of,
+    path_of,
+    read_head,
+    with_length,
+)
 
 
 def test_a_head() -> None:
@@ -39,6 +49,16 @@ def test_a_body_in_chunks_wherever_it_is_cut(size: int) -> None:
         whole.append(chunks.take(data))
     assert whole == [False] * (len(whole) - 1) + [True]
     assert (bytes(chunks.body), bytes(data)) == (b"abc0123\r\n6789", b"")
+
+
+def test_of_very_many_small_chunks_so_many_are_taken_at_one_go() -> None:
+    chunks, data = Chunks(LINES_AT_ONCE), bytearray(b"1\r\nx\r\n" * LINES_AT_ONCE + b"0\r\n\r\n")
+    turns = 0
+    while not chunks.take(data):
+        assert chunks.is_behind
+        turns += 1
+    assert (turns, bytes(chunks.body), bytes(data)) == (2, b"x" * LINES_AT_ONCE, b"")
+    assert not chunks.is_behind
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,86 @@
+"""Very many of the smallest things that a line brings: all are taken, and others are answered meanwhile."""
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import pytest
+import pytest_asyncio
+from intake_peers import Raw, Target, frame_head, mqtt_length, mqtt_over_a_websocket, running, session_of
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+COUNT = 200_000
+ANSWERED = 20
+"""Requests of somebody else meanwhile. Few were, when all that had come was taken at one go."""
+ASKED = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+PING, PONG = b"\x89\x83\0\0\0\0end", b"\x8a\x03end"
+Flood = Callable[[Target], Awaitable[tuple[Raw, bytes, bytes]]]
+"""A connection, what it says, and what it hears once all of that was taken."""
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def target(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Target]:
+    async with running(tmp_path_factory.mktemp("node")) as made:
+        yield made
+        assert await made.process.stop() == 0
+        assert "Traceback" not in made.log, made.log
+
+
+async def pings(target: Target) -> tuple[Raw, bytes, bytes]:
+    return await session_of(target), b"\x89\x80\0\0\0\0" * COUNT + PING, PONG
+
+
+async def pongs(target: Target) -> tuple[Raw, bytes, bytes]:
+    """That nobody asked for."""
+    return await session_of(target), b"\x8a\x80\0\0\0\0" * COUNT + PING, PONG
+
+
+async def parts(target: Target) -> tuple[Raw, bytes, bytes]:
+    """Of one message, which has no end."""
+    return await session_of(target), b"\x02\x80\0\0\0\0" + b"\x00\x81\0\0\0\0x" * COUNT + PING, PONG
+
+
+async def bytes_of_mqtt(target: Target) -> tuple[Raw, bytes, bytes]:
+    """Each in a WebSocket's frame of its own: one of these packets is as large as may be."""
+    raw, publish = await mqtt_over_a_websocket(target), b"\x30" + mqtt_length(COUNT + 3) + b"\x00\x01t"
+    await raw.say(frame_head(len(publish)) + publish)
+    return raw, (frame_head(1) + b"x") * COUNT + frame_head(2) + b"\xc0\x00", b"\xd0\x00"
+
+
+async def chunks(target: Target) -> tuple[Raw, bytes, bytes]:
+    """The body of a message, which is sent."""
+    raw = await Raw.to(target.port)
+    await raw.say(b"GET /login/%b HTTP/1.1\r\n\r\n" % secrets.token_hex(4).encode())
+    await raw.until(b"\r\n\r\n")
+    await raw.say(b"POST /send/q/1 HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n")
+    return raw, b"1\r\nx\r\n" * COUNT + b"0\r\n\r\n", b"HTTP/1.1 2"
+
+
+async def chunks_of_a_page(target: Target) -> tuple[Raw, bytes, bytes]:
+    """The body of a request that aiohttp answers, which has the connection already."""
+    raw = await Raw.to(target.port)
+    await raw.say(ASKED)
+    await raw.until(b"\r\n\r\n")
+    await raw.say(b"POST /api/publish HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n")
+    return raw, b"1\r\nx\r\n" * COUNT + b"0\r\n\r\n", b"HTTP/1.1 404"
+
+
+@pytest.mark.parametrize("flood", [pings, pongs, parts, bytes_of_mqtt, chunks, chunks_of_a_page])
+async def test_others_are_answered_while_very_many_small_things_come(target: Target, flood: Flood) -> None:
+    raw, said, heard = await flood(target)
+    other, answered = await Raw.to(target.port), 0
+
+    async def flooding() -> None:
+        listening = asyncio.create_task(raw.until(heard))
+        await raw.say(said)
+        await listening
+
+    taken = asyncio.create_task(flooding())
+    while not taken.done():
+        await other.say(ASKED)
+        await other.until(b"\r\n\r\n")
+        answered += 1
+    await taken
+    assert answered >= ANSWERED
+    for each in (raw, other):
+        each.break_off()
