@@ -39,4 +39,5 @@
 | `streams` | the streams of one link: numbers, credit both ways, what waits to be sent |
 | `wording` | words in texts for people |
 | `trie` | finds which of many patterns match a topic, without trying each |
+| `gaps` | the same of those in which something follows a `#` |
 """

@@ -1,14 +1,14 @@
 """Finds which of many patterns match a topic, without trying each.
 
-Law: a topic is walked level by level with the set of places that can have been reached. A place is
-entered once a level at most, so the work is bounded by levels times places, whatever `#`s the patterns
-hold; for patterns without `#` in the middle it is a handful of dictionary look-ups.
+Law: the work is bounded by levels times patterns, whatever these are; for most it is a handful of dictionary
+look-ups. A tree has the patterns in which nothing follows a `#`: it is walked level by level, with all places
+that are reached. Those in which something does are rare, and in `gaps`.
 """
 
-from collections.abc import Iterator
 from typing import Generic, TypeVar
 
 from sapwood.protocol.errors import RouteError
+from treeconnector.gaps import GappedPatterns, has_gap
 from treeconnector.patterns import MANY, ONE
 
 V = TypeVar("V")
@@ -31,10 +31,11 @@ class _PatternLevel(Generic[V]):
 class PatternTrie(Generic[V]):
     """Canonical patterns, each with one or more values. Values are hashable."""
 
-    __slots__ = ("_count", "_root")
+    __slots__ = ("_count", "_gapped", "_root")
 
     def __init__(self) -> None:
         self._root: _PatternLevel[V] = _PatternLevel()
+        self._gapped: GappedPatterns[V] | None = None
         self._count = 0
 
     def __repr__(self) -> str:
@@ -46,6 +47,11 @@ class PatternTrie(Generic[V]):
 
     def add(self, pattern: str, value: V) -> bool:
         """Return whether that pair is new. Caller's duty: `pattern` is canonical."""
+        if has_gap(pattern):
+            self._gapped = self._gapped or GappedPatterns()
+            is_new = self._gapped.add(pattern, value)
+            self._count += is_new
+            return is_new
         place = self._root
         for level in pattern.split("/"):
             if place.below is None:
@@ -67,6 +73,11 @@ class PatternTrie(Generic[V]):
 
     def remove(self, pattern: str, value: V) -> None:
         """Raises `RouteError` if that pair is not there."""
+        if has_gap(pattern):
+            if self._gapped is None or not self._gapped.remove(pattern, value):
+                raise self._missing(pattern, value)
+            self._count -= 1
+            return
         path = [self._root]
         levels = pattern.split("/")
         for level in levels:
@@ -91,60 +102,34 @@ class PatternTrie(Generic[V]):
 
     def match(self, topic: str) -> set[V]:
         """The values of all patterns that match a canonical topic name, each once."""
-        found: set[V] = set()
-        for place in self._reached(topic):
+        levels = topic.split("/")
+        found: set[V] = self._gapped.match(levels) if self._gapped is not None else set()
+        if topic[:1] == "$":  # no wildcard stands for such a level
+            first = self._root.below.get(levels[0]) if self._root.below else None
+            places = [] if first is None else [first]
+            levels = levels[1:]
+        else:
+            places = [self._root]
+        for level in levels:
+            places = _step(places, level, found)
+        for place in places:
             if place.values is not None:
                 found.update(place.values)
+        _step(places, "", found)  # a `#` may take no level at all
         return found
 
-    def _reached(self, topic: str) -> Iterator[_PatternLevel[V]]:
-        levels = topic.split("/")
-        walk: _Walk[V] = _Walk()
-        if topic[:1] == "$":
-            walk.enter(self._root.below.get(levels[0]) if self._root.below else None)
-        else:
-            walk.enter(self._root)
-            walk = walk.step(levels[0])
-        for level in levels[1:]:
-            walk = walk.step(level)
-        yield from walk.places
-        yield from walk.many.values()
 
-
-class _Walk(Generic[V]):
-    """Where one can be after some levels: `places`, and those behind a `#`, which may take more levels.
-
-    A place has one way in, so only those behind a `#` can be met twice: they are kept by identity.
-    """
-
-    __slots__ = ("many", "places")
-
-    def __init__(self) -> None:
-        self.places: list[_PatternLevel[V]] = []
-        self.many: dict[int, _PatternLevel[V]] = {}
-
-    def enter(self, place: _PatternLevel[V] | None) -> None:
-        if place is not None:
-            self.places.append(place)
-            self._skip(place)
-
-    def _skip(self, place: _PatternLevel[V]) -> None:
-        """A `#` right after `place` may take no level at all."""
-        following = place.below.get(MANY) if place.below else None
-        while following is not None and id(following) not in self.many:
-            self.many[id(following)] = following
-            following = following.below.get(MANY) if following.below else None
-
-    def step(self, level: str) -> "_Walk[V]":
-        after: _Walk[V] = _Walk()
-        after.many = self.many.copy()
-        for places in (self.places, self.many.values()):
-            for place in places:
-                below = place.below
-                if below:
-                    after.enter(below.get(level))
-                    after.enter(below.get(ONE))
-        return after
+def _step(places: list[_PatternLevel[V]], level: str, found: set[V]) -> list[_PatternLevel[V]]:
+    """The places after one more level. All that a `#` matches is found, whatever the topic goes on with."""
+    after: list[_PatternLevel[V]] = []
+    for place in places:
+        below = place.below
+        if below:
+            after += filter(None, (below.get(level), below.get(ONE)))
+            many = below.get(MANY)
+            if many is not None and many.values is not None:
+                found.update(many.values)
+    return after
 
 
 def _prune(path: list[_PatternLevel[V]], levels: list[str]) -> None:
