@@ -233,8 +233,9 @@ async def send(talk: Talk, source: FileSource, have: Have, progress: Progress) -
             await talk.say(Sum(source.digest))
         await answer
     except PipeBroken:
-        if answer.done() and not answer.cancelled() and isinstance(answer.exception(), FileFault):
-            await answer
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_LAST_WORDS):
+                await answer  # it raises why, where that came; who writes knows only that the line has gone
         raise
     finally:
         answer.cancel()

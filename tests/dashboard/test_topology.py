@@ -114,6 +114,37 @@ async def test_the_focus_stays_on_a_card_whose_figures_change(
     await expect(page.locator(".topology .node:focus")).to_contain_text("region-05")
 
 
+async def test_the_focus_returns_to_a_card_that_was_drawn_anew_below_its_panel(
+    opened: Opened, served: Served, chain: FakeNode
+) -> None:
+    page = await opened(await served(chain), "topology/region-01")
+    store = cards(page).filter(has_text="store-0204")
+    await store.focus()
+    await page.keyboard.press("Enter")
+    await expect(page.locator(".panel h2")).to_have_text("store-0204")
+    await store.evaluate("card => { card.dataset.seen = ''; }")
+    await expect(page.locator("[data-node='store-0204']:not([data-seen])")).to_be_attached()
+    await page.keyboard.press("Escape")
+    await expect(store).to_be_focused()
+    await page.keyboard.press("Backspace")
+    await expect(cards(page)).to_have_count(21)
+
+
+async def test_a_picture_that_is_drawn_once_more_while_it_is_left_takes_the_focus_from_none(
+    opened: Opened, served: Served, chain: FakeNode
+) -> None:
+    page = await opened(await served(chain), "topology/region-01")
+    await expect(cards(page)).to_have_count(105)
+    await here(page).focus()
+    await page.evaluate(
+        "document.activeElement.dispatchEvent("
+        "new KeyboardEvent('keydown', { key: 'Backspace', bubbles: true, cancelable: true }));"
+        "[...document.querySelectorAll('#content button')].find((one) => one.textContent === 'All').click();"
+    )
+    await expect(cards(page)).to_have_count(21)
+    await expect(page.locator(".topology .node:focus")).to_contain_text("hq")
+
+
 async def test_a_store_is_searched_and_only_those_with_one_down_are_shown(
     opened: Opened, served: Served
 ) -> None:

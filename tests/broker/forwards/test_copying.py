@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
@@ -31,7 +32,7 @@ from broker.forwards.copying import (
 )
 from broker.forwards.folders import FileFault, FirstBytes, local_part, local_source
 from config.channels import Folder
-from sapwood.channels.pipes import PipeBroken, TcpPipe
+from sapwood.channels.pipes import Pipe, PipeBroken, TcpPipe
 
 BODY = os.urandom(700_000)
 NOTHING = Have(0, hashlib.sha256().hexdigest())
@@ -270,6 +271,28 @@ async def test_one_that_is_refused_while_it_is_sent_says_so(
     monkeypatch.setattr(copying, "_check_room", fails_after(3))
     with pytest.raises(FileFault, match="the disk is full"):
         await bring(Served(tmp_path / "shared"), mine)
+
+
+class Ended:
+    """A pipe that the other end has ended: who writes is told nothing, and who reads is told why, later."""
+
+    async def write(self, data: bytes) -> None:
+        if b"comes" not in data:
+            raise PipeBroken("the line has gone")
+
+    async def read(self, most: int) -> bytes:
+        for _ in range(10):
+            await asyncio.sleep(0)
+        raise PipeBroken("shop offers nothing as files")
+
+
+async def test_whoever_writes_on_a_line_that_has_gone_is_told_why_it_was_ended(mine: Path) -> None:
+    source = local_source(mine)
+    try:
+        with pytest.raises(PipeBroken, match="shop offers nothing as files"):
+            await send(Talk(cast("Pipe", Ended())), source, NOTHING, lambda *_: None)
+    finally:
+        source.close()
 
 
 def fails_after(times: int) -> object:

@@ -64,6 +64,9 @@ export function banner(kind, ...children) {
 
 let openPanel = null;
 
+// What had the focus, or, if the view was drawn anew meanwhile, what is there for it now.
+const again = (before) => (before?.isConnected || !before?.dataset.node ? before : document.querySelector(`[data-node="${CSS.escape(before.dataset.node)}"]`));
+
 // Shows a panel over the view. `closed()` is called once, however it goes. Returns {body, title, close}.
 export function panel(title, closed = () => {}) {
   openPanel?.close();
@@ -82,7 +85,7 @@ export function panel(title, closed = () => {}) {
       openPanel = null;
       element.remove();
       closed();
-      if (before?.isConnected) before.focus({ preventScroll: true });
+      again(before)?.focus({ preventScroll: true });
     },
   };
   openPanel = made;

@@ -19,8 +19,8 @@ const MOST_SQUARES = 600;
 const SHOW = [["all", "All"], ["down", "With one down"]];
 const SIZES = { up: 3, down: 5 };
 
-// Whether the next picture takes the focus: it was led to from a card of the one before.
-let led = false;
+// The picture that takes the focus: it was led to from a card of the one before, which is drawn on until it is left.
+let led = "";
 
 const ask = (name, options) => askAll(name ? `tree/${encodeURIComponent(name)}` : "tree", "children", options);
 const placeOf = (path) => ["#/topology", ...path.map(encodeURIComponent)].join("/");
@@ -80,7 +80,7 @@ function show(root, { live, rest, go }) {
 
   const leave = () => lead(path.slice(0, -1));
   const lead = (names) => {
-    led = true;
+    led = placeOf(names);
     go("topology", ...names);
   };
   const chosen = (card) => {
@@ -106,9 +106,10 @@ function show(root, { live, rest, go }) {
     top.sum.textContent = sumOf(children, path, live.status);
     note.textContent = noteOf(error, found, children, shown, name);
     lines(wires, picture, chain, cards);
-    if (led && (found || told)) picture.querySelector("[data-here]")?.focus();
-    else if (focus && document.activeElement === document.body) picture.querySelector(`[data-node="${CSS.escape(focus)}"]`)?.focus();
-    led &&= !(found || told);
+    if (led === placeOf(path) && (found || told)) {
+      led = "";
+      picture.querySelector("[data-here]")?.focus();
+    } else if (focus && document.activeElement === document.body) picture.querySelector(`[data-node="${CSS.escape(focus)}"]`)?.focus();
   };
   const asking = poll("tree", () => EVERY, () => ({}), (answer) => {
     [found, told, error] = [treeOf({ tree: answer }), null, null];
