@@ -298,7 +298,8 @@ def test_the_packaged_file_alone_audits_the_demo_under_spark_submit(tmp_path: Pa
     submit = Path(pyspark.__file__).parent / "bin" / "spark-submit"
     settings = ("spark.ui.enabled=false", "spark.driver.host=127.0.0.1", "spark.driver.bindAddress=127.0.0.1")
     options = ["--master", "local[2]", "--driver-memory", "512m"]
-    options += ["--driver-java-options", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"]
+    quick = f"-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize={session.CODE_CACHE}"
+    options += ["--driver-java-options", f"{quick} -XX:MetaspaceSize={session.METASPACE} -XX:+UseSerialGC"]
     options += [word for setting in settings for word in ("--conf", setting)]
     what = [
         str(DATA / "demo"),

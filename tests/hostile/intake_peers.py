@@ -15,9 +15,10 @@ from typing import Any
 import aiohttp
 import psutil
 import trustme
+from harness import LoadedNode
 
 from broker.cli.demo.plan import free_ports
-from broker.cli.demo.processes import NodeProcess, Nodes, Status
+from broker.cli.demo.processes import Nodes, Status
 from sapwood.protocol import packets
 from sapwood.protocol.session_frames import VERSION, Login, Welcome, decode_node_packet, encode
 
@@ -47,7 +48,7 @@ class Target:
         site = {"name": "hq", "tree": "test", "listener": listener, "mqtt": {"port": self.mqtt}}
         file = folder / "hq.yaml"
         file.write_text(json.dumps({"broker": site | settings}), encoding="utf-8")
-        self.process = NodeProcess("hq", file, f"http://127.0.0.1:{self.port}")
+        self.process = LoadedNode("hq", file, f"http://127.0.0.1:{self.port}")
         self.nodes = Nodes([self.process])
 
     async def status(self) -> Status:

@@ -17,8 +17,9 @@ import pytest_asyncio
 from aiohttp import web
 from harness import Network
 from page_browser import FLAGS, program
-from playwright.async_api import Browser, async_playwright
+from playwright.async_api import Browser, Page, async_playwright
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 PAGE = (Path(__file__).parent / "page.html").read_text(encoding="utf-8")
 VERBS = (
     *(
@@ -41,13 +42,28 @@ REBOUND = "rebound.example"
 """A name that whoever has it lets mean this machine, once the page is there."""
 
 
-@pytest_asyncio.fixture
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def browser() -> AsyncIterator[Browser]:
     async with async_playwright() as playwright:
         flags = (*FLAGS, f"--host-resolver-rules=MAP *.example 127.0.0.1, MAP {REBOUND} 127.0.0.1")
         launched = await playwright.chromium.launch(executable_path=program(), args=flags)
         yield launched
         await launched.close()
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def page(browser: Browser) -> AsyncIterator[Page]:
+    """A window of its own, which shares nothing with those before."""
+    opened = await browser.new_page()
+    yield opened
+    await opened.close()
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def network(tmp_path: Path) -> AsyncIterator[Network]:
+    """As of all tests here, in the loop of the browser."""
+    async with Network(tmp_path) as made:
+        yield made
 
 
 async def served(node: str) -> tuple[web.AppRunner, int]:
@@ -89,14 +105,13 @@ def told(status: dict[str, Any]) -> dict[str, Any]:
     [("127.0.0.1", ""), ("localhost", ""), (REBOUND, ""), ("127.0.0.1", "a token that no page has")],
 )
 async def test_a_page_of_another_origin_changes_nothing(
-    network: Network, browser: Browser, host: str, token: str
+    network: Network, page: Page, host: str, token: str
 ) -> None:
     node = await quiet_node(network, token)
     before = told(await node_status(network, token))
     changing = await operations(network, token)
     runner, port = await served(f"http://{host}:{network.ports['hq']}")
     try:
-        page = await browser.new_page()
         await page.goto(f"http://attacker.example:{port}/")
         done = dict(
             await page.evaluate("([verbs, posts]) => run(verbs, posts)", [VERBS, [*POSTS, *changing]])
@@ -111,14 +126,13 @@ async def test_a_page_of_another_origin_changes_nothing(
 
 
 async def test_a_page_whose_own_name_comes_to_mean_the_node_changes_nothing(
-    network: Network, browser: Browser
+    network: Network, page: Page
 ) -> None:
     """DNS rebinding: for the browser it is the same origin, so no preflight, and all answers may be read."""
     node = await quiet_node(network, "")
     before = told(await node_status(network, ""))
     changing = await operations(network, "")
     port = network.ports["hq"]
-    page = await browser.new_page()
     await page.route(
         "**/attack", lambda route: route.fulfill(body=PAGE.replace("{NODE}", ""), content_type="text/html")
     )
@@ -131,7 +145,7 @@ async def test_a_page_whose_own_name_comes_to_mean_the_node_changes_nothing(
     assert "Traceback" not in node.last_words(1000)
 
 
-async def test_the_page_does_drive_a_server_that_lets_it(browser: Browser) -> None:
+async def test_the_page_does_drive_a_server_that_lets_it(page: Page) -> None:
     """Else the tests above could not fail."""
     seen: set[tuple[str, str]] = set()
 
@@ -158,7 +172,6 @@ async def test_the_page_does_drive_a_server_that_lets_it(browser: Browser) -> No
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     pages, port = await served(f"http://127.0.0.1:{runner.addresses[0][1]}")
     try:
-        page = await browser.new_page()
         await page.goto(f"http://attacker.example:{port}/")
         posts = [("POST", "/api/posted", "{}"), ("DELETE", "/api/deleted", "{}")]
         done = dict(await page.evaluate("([verbs, posts]) => run(verbs, posts)", [["/send"], posts]))

@@ -10,8 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
 
+from harness import LoadedNode
+
 from broker.cli.demo.plan import free_ports
-from broker.cli.demo.processes import NodeProcess
 
 PATIENCE = 180.0
 CONNECT, CONNACK, PUBLISH, PUBACK, PUBREC, PUBREL, PUBCOMP, SUBSCRIBE, SUBACK = range(1, 10)
@@ -312,7 +313,7 @@ class DoorNode:
         site = {"name": "hq", "tree": "test", "listener": {"port": self.http}, "mqtt": door}
         file = folder / "hq.yaml"
         file.write_text(json.dumps({"broker": site | settings}), encoding="utf-8")
-        self.process = NodeProcess("hq", file, f"http://127.0.0.1:{self.http}")
+        self.process = LoadedNode("hq", file, f"http://127.0.0.1:{self.http}")
 
     def start(self) -> Self:
         self.process.start(environment={"PYTHONWARNINGS": "error"})
