@@ -96,6 +96,7 @@ class Applications:
             except pika.exceptions.AMQPError:
                 connection._cleanup()  # what was lost keeps sockets of its own open
         self.connections.clear()
+        self._own = None
 
 
 def drop(channel: Any) -> None:

@@ -176,8 +176,12 @@ class EventDiscovery:
 
     async def begin(self) -> None:
         """List what there is, and tell it as complete. Raises `AmqpError` when the connection is lost."""
+        is_first = not self._listed_at
         await self._list()
         await self._ask()
+        if not is_first:  # whoever came since is told by itself, as it is greeted then
+            came, _ = self._census.changes()
+            self._tell(came, [])
         self._complete(self._census.consumers())
 
     async def run(self) -> None:

@@ -354,3 +354,17 @@ async def test_a_count_during_which_ours_came_or_went_says_nothing_of_others() -
     await discovery._ask()
     assert census.consumers() == []
     assert prober.answers == []
+
+
+async def test_a_binding_that_comes_while_all_is_listed_is_told_by_itself() -> None:
+    """For that it is greeted: whoever is only in the list may have been there for long."""
+    discovery, census = slow_discovery(SlowProber(0, 0, 0, 0), lambda name: 0)
+    told: list[str] = []
+    discovery._tell = lambda came, went: told.extend(f"came {each.destination}" for each in came)
+    discovery._complete = lambda every: told.append(f"{len(every)} in all")
+    bound = {"source_name": "amq.topic", "destination_kind": "queue", "destination_name": "till"}
+    census.event("binding.created", {"vhost": "shop", "routing_key": "news", **bound})
+    await discovery.begin()
+    census.event("binding.created", {"vhost": "shop", "routing_key": "prices.#", **bound})
+    await discovery.begin()
+    assert told == ["1 in all", "came topic:prices/#", "2 in all"]
