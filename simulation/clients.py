@@ -105,7 +105,7 @@ class Producer(SimulatedClient):
         """Send as one frame; `options` as of `Send`, or `expires_in` in ms, or `reply_to`."""
         properties = Properties(expires_in=options.pop("expires_in", 0), reply_to=options.pop("reply_to", ""))
         messages = [Message(payload, properties) for payload in payloads]
-        body = b"".join(map(bundles.encode_message, messages))
+        body = bundles.encode_messages(messages)
         frame = Send(self.number + 1, parse(destination), len(payloads), body, **options)
         self.number += len(payloads)
         self.under_way[frame.first] = frame

@@ -5,6 +5,7 @@
 | `watch` | the socket of a paho client on the event loop |
 | `library` | paho itself, loaded without what a node never asks it for |
 | `bulk` | paho, with messages past it, many at once |
-| `packets`, `framing`, `fields`, `properties` | MQTT 3.1.1 and 5 as bytes |
+| `readers`, `framing` | streams of bytes, and where the packets in them begin and end |
+| `packets`, `fields`, `properties` | the packets of MQTT 3.1.1 and 5 as bytes |
 | `texts` | what may stand in a text of MQTT |
 """

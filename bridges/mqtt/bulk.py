@@ -15,7 +15,7 @@ from typing import Any, Final
 from paho.mqtt import MQTTException
 from paho.mqtt.enums import MQTTErrorCode, MQTTProtocolVersion
 
-from bridges.mqtt import packets
+from bridges.mqtt import packets, readers
 from bridges.mqtt.fields import PacketError
 from bridges.mqtt.framing import LEVEL_3_1_1, LEVEL_5
 from bridges.mqtt.library import paho
@@ -37,7 +37,7 @@ class PahoInBulk(paho.Client):
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
         level = LEVEL_5 if self._protocol == MQTTProtocolVersion.MQTTv5 else LEVEL_3_1_1
-        self._reader = packets.ServerReader(LARGEST, level)
+        self._reader = readers.ServerReader(LARGEST, level)
         self._said: list[bytes] = []
         self._size = 0
         self.has_more = False

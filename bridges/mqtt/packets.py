@@ -1,14 +1,13 @@
 """MQTT 3.1.1 and 5: bytes in, packets out, and back.
 
-A server reads all that clients send (`PacketReader`). A client reads messages and their answers
-(`ServerReader`) and leaves the rest to its library. Sources: MQTT Version 3.1.1 and MQTT Version 5.0, OASIS
-Standards. No socket and no session here.
+Sources: MQTT Version 3.1.1 and MQTT Version 5.0, OASIS Standards. No socket, no stream (`readers`) and no
+session here.
 
 Law: bytes that are not in the standard are a `PacketError`, upon which the connection ends. The level of the
 CONNECT is that of all packets behind it.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Final, NamedTuple
@@ -25,7 +24,7 @@ from bridges.mqtt.fields import (
     decoded,
     variable,
 )
-from bridges.mqtt.framing import LEVEL_3_1_1, LEVEL_5, PUBLISH, Framing
+from bridges.mqtt.framing import LEVEL_3_1_1, LEVEL_5, PUBLISH
 from bridges.mqtt.properties import NONE, Name, Place, Properties
 from sapwood.protocol.errors import SapwoodError
 
@@ -126,7 +125,7 @@ PUBACK, PUBREC, PUBREL, PUBCOMP = 4, 5, 6, 7
 _CONNECT, _SUBSCRIBE, _UNSUBSCRIBE, _PINGREQ, _DISCONNECT, _AUTH = 1, 8, 10, 12, 14, 15
 _FLAGS: Final = {_CONNECT: 0, PUBACK: 0, PUBREC: 0, PUBREL: 2, PUBCOMP: 0, _SUBSCRIBE: 2, _UNSUBSCRIBE: 2}
 """The lower half of the first byte, where it is fixed."""
-_ACKNOWLEDGES: Final = PUBACK << 4
+ACKNOWLEDGES: Final = PUBACK << 4
 """The first byte of a PUBACK, of which there are as many as messages."""
 _SHORT: Final = 16
 """Bytes of properties that are worth remembering."""
@@ -142,87 +141,12 @@ class Control(NamedTuple):
     body: bytes
 
 
-class ServerReader(Framing):
-    """Reads what a server of that level says."""
-
-    def feed(self, data: bytes) -> Iterator[Publish | PacketAnswer | Control]:
-        """Yield the packets that are complete. Raises `PacketError`."""
-        buffer = self._buffer
-        buffer += data
-        start = 0
-        try:
-            while (place := self.body(start)) is not None:
-                first, body = buffer[start], bytes(buffer[place[0] : place[1]])
-                start = place[1]
-                if first >> 4 == PUBLISH:
-                    yield _publish(first & 0x0F, body, self.level, Place.DELIVERY)
-                elif PUBACK <= first >> 4 <= PUBCOMP:
-                    yield _answer(first, body, self.level)
-                else:
-                    yield Control(first, body)
-        finally:
-            del buffer[:start]
-
-
-class PacketReader(Framing):
-    """Reads what a client says; its CONNECT says the level. The payload that is cut off is passed over."""
-
-    def __init__(self, most: int) -> None:
-        super().__init__(most)
-        self._passing = 0
-
-    def forget(self) -> None:
-        """Nothing more is read."""
-        self._buffer = bytearray()
-
-    def keep(self, data: bytes) -> None:
-        """Read nothing yet. Raises `PacketError` if that is too much to wait."""
-        self._buffer += data
-        if len(self._buffer) > self.most:
-            raise PacketError(
-                f"{len(self._buffer)} bytes wait behind a CONNECT: expected {self.most} at most"
-            )
-
-    def add(self, data: bytes) -> None:
-        """Read nothing yet. Caller's duty: little comes before it is read on."""
-        self._buffer += data
-
-    def feed(self, data: bytes) -> Iterator[Packet]:
-        """Yield the packets that are complete. Raises `PacketError`, `WrongLevel`."""
-        buffer = self._buffer
-        buffer += data
-        start = 0
-        try:
-            if self._passing:
-                start = self._passed(start)
-            while (place := self.body(start)) is not None:
-                begin, end, length = place
-                cut = end - begin < length
-                packet = _packet(buffer[start], bytes(buffer[begin:end]), LEVEL_3_1_1 if cut else self.level)
-                if isinstance(packet, Connect):
-                    self.level = packet.level
-                if cut and isinstance(packet, Publish):
-                    why = f"a packet of {length} bytes: this node takes {self.most} at most"
-                    packet = msgspec.structs.replace(packet, cut=why)
-                    self._passing = length - (end - begin)
-                start = self._passed(end) if self._passing else end
-                yield packet
-        finally:
-            del buffer[:start]
-
-    def _passed(self, start: int) -> int:
-        """Where the next packet begins: what is passed over of the one before is not kept."""
-        now = min(self._passing, len(self._buffer) - start)
-        self._passing -= now
-        return start + now
-
-
-def _packet(first: int, body: bytes, level: int) -> Packet:
+def packet_of(first: int, body: bytes, level: int) -> Packet:
     kind = first >> 4
     if kind == PUBLISH:
-        return _publish(first & 0x0F, body, level)
+        return publish_of(first & 0x0F, body, level)
     if PUBACK <= kind <= PUBCOMP:
-        return _answer(first, body, level)
+        return answer_of(first, body, level)
     fields = _fields(first, body)
     packet = _connect(fields) if kind == _CONNECT else _other(kind, fields, level)
     fields.end()
@@ -237,8 +161,8 @@ def _fields(first: int, body: bytes) -> PacketFields:
     return PacketFields(body)
 
 
-def _answer(first: int, body: bytes, level: int) -> PacketAnswer:
-    if first == _ACKNOWLEDGES and len(body) == 2 and any(body):
+def answer_of(first: int, body: bytes, level: int) -> PacketAnswer:
+    if first == ACKNOWLEDGES and len(body) == 2 and any(body):
         return PacketAnswer(PUBACK, body[0] << 8 | body[1])
     fields, kind = _fields(first, body), first >> 4
     packet = PacketAnswer(kind, fields.packet_id(), _reason(fields, Place(kind), level)[0])
@@ -296,7 +220,7 @@ def _filter(fields: PacketFields) -> str:
     raise PacketError("an empty topic filter")
 
 
-def _publish(flags: int, body: bytes, level: int, place: Place = Place.PUBLISH) -> Publish:
+def publish_of(flags: int, body: bytes, level: int, place: Place = Place.PUBLISH) -> Publish:
     """Its fields are read in place, as it is the packet that comes most."""
     qos, again = flags >> 1 & 3, flags & 8 != 0
     if qos == 3 or (again and not qos and place is Place.PUBLISH):
@@ -378,17 +302,17 @@ def unsuback(packet_id: int, codes: Iterable[int] = (), said: Properties | None 
     return b"\xb0" + variable(len(body)) + body
 
 
-_PLAIN_ANSWERS: Final = {
+PLAIN_ANSWERS: Final = {
     kind: bytes((kind << 4 | _FLAGS[kind], 2)) for kind in (PUBACK, PUBREC, PUBREL, PUBCOMP)
 }
-"""Begin those without a reason."""
+"""Begin those without a reason; the identifier follows."""
 
 
 def answer(kind: int, packet_id: int, reason: int = 0, why: str = "") -> bytes:
     """PUBACK, PUBREC, PUBREL or PUBCOMP. `reason`, `why`: in MQTT 5 only."""
     body = packet_id.to_bytes(2)
     if not reason:
-        return _PLAIN_ANSWERS[kind] + body
+        return PLAIN_ANSWERS[kind] + body
     body += bytes((reason,)) + (properties.written({Name.REASON_STRING: why}) if why else b"")
     return bytes((kind << 4 | _FLAGS[kind],)) + variable(len(body)) + body
 
@@ -407,3 +331,24 @@ def publish(
     size = 2 + len(topic) + len(number) + len(said) + len(payload)
     first = 0x30 | again << 3 | qos << 1 | retain
     return b"".join((bytes((first,)), variable(size), len(topic).to_bytes(2), topic, number, said, payload))
+
+
+def publish_row(
+    topic: bytes,
+    payloads: Iterable[bytes],
+    packet_ids: Iterable[int],
+    *,
+    retain: bool,
+    again: bool,
+    said: bytes = b"",
+) -> bytes:
+    """PUBLISH packets of QoS 1 with the same properties."""
+    name = len(topic).to_bytes(2) + topic
+    first, fixed, before = bytes((0x32 | again << 3 | retain,)), len(name) + 2 + len(said), -1
+    parts: list[bytes] = []
+    for payload, packet_id in zip(payloads, packet_ids, strict=True):
+        if len(payload) != before:
+            before = len(payload)
+            begin = first + variable(fixed + before) + name
+        parts += (begin, packet_id.to_bytes(2), said, payload)
+    return b"".join(parts)

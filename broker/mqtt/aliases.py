@@ -50,11 +50,15 @@ class GivenAliases:
     def __repr__(self) -> str:
         return f"<GivenAliases {len(self._aliases)} of {self._most}>"
 
+    def is_new(self, topic: bytes) -> bool:
+        """Does it get an alias with its next message?"""
+        return len(self._aliases) < self._most and topic not in self._aliases
+
     def of(self, topic: bytes) -> tuple[bytes, int]:
         """The topic to write, and its alias; 0 = none."""
         alias = self._aliases.get(topic, 0)
         if alias:
             return b"", alias
-        if len(self._aliases) < self._most:
+        if self.is_new(topic):
             alias = self._aliases[topic] = len(self._aliases) + 1
         return topic, alias

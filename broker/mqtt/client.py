@@ -13,7 +13,7 @@ import logging
 from collections.abc import Callable
 from typing import Final, cast
 
-from bridges.mqtt import packets
+from bridges.mqtt import packets, readers
 from bridges.mqtt.fields import PacketError
 from bridges.mqtt.packets import (
     Connect,
@@ -25,6 +25,7 @@ from bridges.mqtt.packets import (
     Unsubscribe,
 )
 from bridges.mqtt.properties import NONE
+from bridges.mqtt.readers import Acknowledged, Alike
 from broker.core.node import NodeCore
 from broker.core.sessions.sessions import Connection, Window
 from broker.intake import Guest
@@ -66,7 +67,7 @@ class MqttConnection(asyncio.Protocol):
         self._switch = port.host.core.switch
         port.host.core.advance(port.host.now())
         self._loop = asyncio.get_running_loop()
-        self._reader = packets.PacketReader(_MOST_OF_A_STRANGER)
+        self._reader = readers.PacketReader(_MOST_OF_A_STRANGER)
         self._publishing = Publishing(self)
         self._reading = MqttReading(self)
         self._connecting = Connecting(self, port, guest)
@@ -263,7 +264,7 @@ class MqttConnection(asyncio.Protocol):
 
     # --- packets
 
-    def _take(self, packet: Packet) -> None:
+    def _take(self, packet: Packet | Alike | Acknowledged) -> None:
         if self._over:
             return
         if not self._running:
@@ -273,8 +274,12 @@ class MqttConnection(asyncio.Protocol):
             self._connecting.open(packet, self._publishing)
         elif isinstance(packet, Publish):
             self._publishing.take(packet)
+        elif isinstance(packet, Alike):
+            self._publishing.take_alike(packet.publishes)
+        elif isinstance(packet, Acknowledged):
+            self._reading.acknowledged(packet.packet_ids)
         elif isinstance(packet, PacketAnswer) and packet.kind == packets.PUBACK:
-            self._reading.acknowledged(packet.packet_id)
+            self._reading.acknowledged((packet.packet_id,))
         else:
             self._publishing.flush()
             self._take_other(packet)

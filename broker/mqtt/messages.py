@@ -37,6 +37,11 @@ def qos_of(message: Message) -> int:
     return foreign.qos if foreign is not None else 1
 
 
+def is_plain(message: Message, is_5: bool) -> bool:
+    """Is it written with QoS 1 and without properties of its own? MQTT 3.1.1 writes none of any message."""
+    return message.properties == _BARE if is_5 else qos_of(message) > 0
+
+
 def written(message: Message, names: DoorNames, elapsed: int, identifier: int, alias: int) -> bytes:
     """The properties of a PUBLISH to a client. `elapsed`: ms of its expiry that are over."""
     given = to_mqtt(message.properties, names.reply_to)

@@ -5,6 +5,7 @@ before the message is written: after a crash the client gets it again under the 
 release is on disk before PUBREL or PUBCOMP is written.
 """
 
+from collections.abc import Iterable
 from typing import Final
 
 from broker.core.clients.kept_sessions import KeptSession
@@ -104,6 +105,11 @@ class GivenIds:
     def __len__(self) -> int:
         return len(self._transfers)
 
+    @property
+    def begins_anew(self) -> bool:
+        """Is nothing left that was given over an earlier connection?"""
+        return not self._before
+
     def known(self, transfer: int) -> int:
         """The identifier under which this QoS 2 message was given over an earlier connection; 0 = none."""
         number = self._before.pop(transfer, 0)
@@ -125,6 +131,16 @@ class GivenIds:
             self._kept.put(f"{_GIVEN}{number}", b"%d" % transfer)
         self._transfers[number] = transfer
         return number
+
+    def next_row(self, transfer: int, count: int) -> Iterable[int]:
+        """As `next` for so many messages of QoS 1, whose transfer ids begin with `transfer`."""
+        numbers = range(self._latest + 1, self._latest + count + 1)
+        taken = (self._transfers.keys(), self.released, self._reserved)
+        if numbers[-1] > MOST_IDS or not all(each.isdisjoint(numbers) for each in taken):
+            return [self.next(each, 1) for each in range(transfer, transfer + count)]
+        self._latest += count
+        self._transfers.update(zip(numbers, range(transfer, transfer + count), strict=True))
+        return numbers
 
     def dealt_with(self, number: int) -> int:
         """The client has the message, and wants no PUBREL: its transfer id. 0 = nobody waits for that."""

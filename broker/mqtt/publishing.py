@@ -36,6 +36,7 @@ _LONGEST_NAME: Final = 1024
 _LONGEST_REASON: Final = 300
 _ANSWERED: Final = {1: packets.PUBACK, 2: packets.PUBREC}
 """How a message is answered, by its QoS."""
+_BEGINS: Final = {qos: packets.PLAIN_ANSWERS[kind] for qos, kind in _ANSWERED.items()}
 _NEVER: Final = (TooLarge.code, BadRequest.code)
 """Codes of refusals that will be the same whenever the message comes."""
 
@@ -91,21 +92,26 @@ class Publishing:
                 self.flush()
                 self._answer([self._refusal(publish, Reason.QUOTA_EXCEEDED, str(error))])
                 return
-        if self._gathered and not self._goes_with(publish):
-            self.flush()
-        self._gathered.append(publish)
-        self._size += len(publish.payload)
+        self.take_alike([publish])
         if publish.cut:
             self.flush()
 
-    def _goes_with(self, publish: Publish) -> bool:
+    def take_alike(self, publishes: list[Publish]) -> None:
+        """Packets that come in a row, of one topic and kind: QoS 0 or 1, no properties; or any single one."""
+        size = sum([len(each.payload) for each in publishes])
+        if self._gathered and not self._goes_with(publishes[0], len(publishes), size):
+            self.flush()
+        self._gathered += publishes
+        self._size += size
+
+    def _goes_with(self, publish: Publish, count: int, size: int) -> bool:
         first = self._gathered[0]
         return (
             first.topic == publish.topic
             and first.retain == publish.retain
             and bool(first.qos) == bool(publish.qos)
-            and len(self._gathered) < bundles.MAX_MESSAGES
-            and self._size + len(publish.payload) <= bundles.MAX_BYTES
+            and len(self._gathered) + count <= bundles.MAX_MESSAGES
+            and self._size + size <= bundles.MAX_BYTES
         )
 
     def flush(self) -> None:
@@ -123,9 +129,9 @@ class Publishing:
         if first.cut:
             self._never(gathered, Reason.PACKET_TOO_LARGE, f"{TooLarge.code}: {first.cut}")
             return
-        body = b"".join(map(bundles.encode_message, messages))
+        body = bundles.encode_messages(messages)
         begin, self._last = self._last + 1, self._last + len(gathered)
-        answers = [packets.answer(_ANSWERED[each.qos], each.packet_id) for each in gathered if each.packet_id]
+        answers = [_BEGINS[each.qos] + each.packet_id.to_bytes(2) for each in gathered if each.packet_id]
         self._under_way.append(_Sent(self._last, len(body), answers))
         self.unconfirmed += len(body)
         retained = first.retain and destination.kind == Kind.TOPIC

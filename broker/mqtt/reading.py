@@ -16,7 +16,7 @@ from bridges.mqtt.fields import PacketError
 from broker.core.clients.kept_sessions import READS, SHARES, KeptSession
 from broker.core.routing.subscriptions import SHARED
 from broker.mqtt.aliases import GivenAliases
-from broker.mqtt.messages import qos_of, written
+from broker.mqtt.messages import is_plain, qos_of, written
 from broker.mqtt.packet_ids import GivenIds
 from broker.mqtt.ports import Speaker
 from broker.mqtt.reasons import Reason, of_error
@@ -38,7 +38,12 @@ from sapwood.protocol.session_frames import (
 from treeconnector.patterns import from_mqtt, has_wildcard, to_mqtt
 
 _log = logging.getLogger("sapwood.mqtt")
-_CREDIT: Final = 100
+_CREDIT: Final = 1000
+"""Messages that are with a client: so most bundles are given whole."""
+_SHARED_CREDIT: Final = 100
+"""As many of a queue or a group's: others that read it have their part."""
+_ENVELOPE: Final = 64
+"""Bytes of a packet beside its topic and payload at most, without properties of its message."""
 _MAX_NAME: Final = 255
 _SHARE: Final = "$share/"
 _MOST_BEFORE_SUBACK: Final = 1024 * 1024
@@ -174,7 +179,8 @@ class MqttReading:
         own = not reading.options & packets.NO_LOCAL
         request = self._client.new_request()
         name, group = reading.durable, reading.group
-        frames.append(Subscribe(request, reading.number, destination, _CREDIT, name, own, greeted, group))
+        credit = _SHARED_CREDIT if group or destination.kind == Kind.QUEUE else _CREDIT
+        frames.append(Subscribe(request, reading.number, destination, credit, name, own, greeted, group))
         if self._client.ask(*frames):
             self._keep(spelled, reading)
             return True
@@ -265,6 +271,8 @@ class MqttReading:
         most = most if frame.flags & Flag.PERSISTENT else 0
         most_packet = self._client.most_packet
         name = self._client.names.topic(frame.destination).encode()
+        if most == 1 and not skip and (row := self._row(frame, reading, messages, name)):
+            return row, True
         parts, on_disk = [], True
         for index, message in enumerate(messages):
             if skip >> index & 1:
@@ -287,6 +295,22 @@ class MqttReading:
                 self._acks.append(transfer)  # it is dealt with as soon as it is written
             parts.append(packet)
         return b"".join(parts), on_disk
+
+    def _row(self, frame: Deliver, reading: _Reading, messages: list[Message], name: bytes) -> bytes:
+        """All of a delivery, where its packets differ in their payloads only; b'' where they do not."""
+        client, said = self._client, b""
+        payloads = [each.payload for each in messages if is_plain(each, client.is_5)]
+        longest = len(name) + max(map(len, payloads), default=0) + _ENVELOPE
+        if len(payloads) < len(messages) or longest > client.most_packet:
+            return b""
+        if not self._ids.begins_anew or self._aliases.is_new(name):
+            return b""
+        if client.is_5:
+            name, alias = self._aliases.of(name)
+            said = written(messages[0], client.names, frame.elapsed, reading.identifier, alias)
+        numbers = self._ids.next_row(frame.first, len(payloads))
+        retain, again = self._is_retained(frame, reading), _is_again(frame)
+        return packets.publish_row(name, payloads, numbers, retain=retain, again=again, said=said)
 
     def hold_back(self) -> None:
         """Give nothing before the SUBACK that comes: a client may take the answer for what comes first."""
@@ -322,14 +346,17 @@ class MqttReading:
         again: bool,
     ) -> bytes:
         """The PUBLISH of a message under topic `name`. `again`: it was given over an earlier connection."""
-        client, flags = self._client, frame.flags
-        retain = flags & Flag.KEPT or (reading.options & packets.AS_PUBLISHED and flags & Flag.RETAINED)
-        dup = bool(qos) and (again or frame.redelivered or bool(flags & Flag.MAYBE_DUPLICATE))
-        said = b""
+        client, said = self._client, b""
+        retain, dup = self._is_retained(frame, reading), bool(qos) and (again or _is_again(frame))
         if client.is_5:
             name, alias = self._aliases.of(name)
             said = written(message, client.names, frame.elapsed, reading.identifier, alias)
-        return packets.publish(name, message.payload, qos, number, retain=bool(retain), again=dup, said=said)
+        return packets.publish(name, message.payload, qos, number, retain=retain, again=dup, said=said)
+
+    @staticmethod
+    def _is_retained(frame: Deliver, reading: _Reading) -> bool:
+        as_published = reading.options & packets.AS_PUBLISHED and frame.flags & Flag.RETAINED
+        return bool(frame.flags & Flag.KEPT or as_published)
 
     def _too_large(self, transfer: int, number: int, size: int) -> None:
         """Its client takes no such packet: a dead letter, and it goes on."""
@@ -346,15 +373,14 @@ class MqttReading:
 
     # --- answers
 
-    def acknowledged(self, number: int) -> None:
+    def acknowledged(self, numbers: tuple[int, ...]) -> None:
         """PUBACK. One that nobody waits for is no error: the line may have broken in between."""
-        if transfer := self._ids.dealt_with(number):
-            self._acks.append(transfer)
+        self._acks += filter(None, map(self._ids.dealt_with, numbers))
 
     def received(self, number: int, reason: int) -> None:
         """PUBREC: the client has it, and is told so once that is on disk; or it will not have it."""
         if reason >= Reason.UNSPECIFIED:
-            self.acknowledged(number)
+            self.acknowledged((number,))
             return
         transfer = self._ids.release(number)
         if transfer:
@@ -401,12 +427,20 @@ class MqttReading:
 
 def _runs(numbers: list[int]) -> Iterator[tuple[int, int]]:
     """First and last of each run, which is dealt with in one step: what follows is given together."""
-    numbers = sorted(numbers)
+    numbers = sorted(set(numbers))
+    if numbers and numbers[-1] - numbers[0] + 1 == len(numbers):
+        yield numbers[0], numbers[-1]
+        return
     begin = 0
     for at, number in enumerate(numbers):
         if at + 1 == len(numbers) or numbers[at + 1] > number + 1:
             yield numbers[begin], number
             begin = at + 1
+
+
+def _is_again(frame: Deliver) -> bool:
+    """May a message of it have been given before?"""
+    return frame.redelivered or bool(frame.flags & Flag.MAYBE_DUPLICATE)
 
 
 def _name(spelled: str) -> str:

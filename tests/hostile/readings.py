@@ -15,7 +15,7 @@ from bridges import certificates, properties
 from bridges.amqp.connection import _UNSPEAKABLE as UNSPEAKABLE
 from bridges.certificates import CertificateError
 from bridges.dns import multicast, records
-from bridges.mqtt import packets as mqtt
+from bridges.mqtt.readers import PacketReader
 from bridges.mqtt.texts import unescaped
 from bridges.site_brokers.mosquitto import log_lines, session_takeover
 from broker.advisory_log import read_log
@@ -106,7 +106,7 @@ def read_chunks(data: bytes) -> None:
 
 
 def read_mqtt(data: bytes) -> None:
-    reader = mqtt.PacketReader(16_384)
+    reader = PacketReader(16_384)
     for piece in Pieces.of(data):
         for _ in reader.feed(piece):
             pass

@@ -129,7 +129,7 @@ class Batching:
 
     def make(self, kind: BundleClass, messages: list[Message]) -> None:
         """A bundle of the node's own, at once: it is in the same transaction as what it answers."""
-        self._make(kind, batch_of(messages, b"".join(map(bundles.encode_message, messages))))
+        self._make(kind, batch_of(messages, bundles.encode_messages(messages)))
 
     def _compress(self, destination: Destination, plain: bytes) -> tuple[bytes, int]:
         """Where compressing did not pay, it is tried again only now and then."""

@@ -250,7 +250,7 @@ class Producers:
         fits = self._check(destination, session.token, messages, count, len(body), scope)
         if known or fits < count:
             messages = messages[known : known + fits]
-            body = b"".join(map(bundles.encode_message, messages))
+            body = bundles.encode_messages(messages)
         kind = BundleClass(
             destination,
             flags_of(frame.persistent, frame.retained, frame.tell and destination.kind == Kind.QUEUE),

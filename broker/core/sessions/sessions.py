@@ -413,7 +413,7 @@ def deliver_frame(given: ConsumerDelivery, subscription: int, body: bytes, *, pl
     flags, size = header.flags, header.size
     if given.messages != header.count:
         messages = slice_of(given, body)
-        body = b"".join(map(bundles.encode_message, messages))
+        body = bundles.encode_messages(messages)
         flags, size = flags & ~bundles.Flag.COMPRESSED, len(body)
     elif plain and flags & bundles.Flag.COMPRESSED:
         body, flags = bundles.plain_body(header, body), flags & ~bundles.Flag.COMPRESSED

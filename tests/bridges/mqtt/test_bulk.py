@@ -11,7 +11,8 @@ from paho.mqtt.enums import MQTTErrorCode, MQTTProtocolVersion
 
 from bridges.mqtt import packets
 from bridges.mqtt.bulk import PahoInBulk
-from bridges.mqtt.packets import Packet, PacketAnswer, PacketReader, Publish, Subscribe
+from bridges.mqtt.packets import Packet, PacketAnswer, Publish, Subscribe
+from bridges.mqtt.readers import Acknowledged, Alike, PacketReader
 from bridges.properties import MqttProperties
 from bridges.site_brokers.base import SiteBrokerError
 from bridges.site_brokers.mosquitto.connection import Filter, MqttConnection, Post, Received
@@ -34,6 +35,12 @@ class Broker:
                 for packet in packet_reader.feed(data):
                     if isinstance(packet, packets.Connect):
                         writer.write(packets.connack(present=True, code=0, said={}))
+                    elif isinstance(packet, Alike):
+                        for each in packet.publishes:
+                            self.heard.put_nowait(each)
+                    elif isinstance(packet, Acknowledged):
+                        for number in packet.packet_ids:
+                            self.heard.put_nowait(PacketAnswer(packets.PUBACK, number))
                     else:
                         self.heard.put_nowait(packet)
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from bridges.mqtt import readers
 from bridges.mqtt.fields import variable
 from broker import shares
 from broker.core.rows import Transaction
@@ -72,6 +73,7 @@ async def test_others_have_turns_between_the_packets_of_a_client(
 ) -> None:
     async with logged_in(tmp_path) as (reader, writer):
         monkeypatch.setattr(shares, "SLICE", 0.0)
+        monkeypatch.setattr(readers, "MOST", 0)  # no rows
         turns = Turns()
         try:
             writer.write(b"".join(publish(number) for number in range(1, COUNT + 1)))
@@ -97,6 +99,7 @@ async def test_what_a_client_sent_together_is_committed_together(
 
     async with logged_in(tmp_path) as (reader, writer):
         monkeypatch.setattr(shares.LoopShare, "is_over", True)
+        monkeypatch.setattr(readers, "MOST", 0)
         monkeypatch.setattr(shares, "GATHERS", 1e9)
         monkeypatch.setattr(GroupCommit, "submit", submit)
         writer.write(b"".join(publish(number) for number in range(1, COUNT + 1)))

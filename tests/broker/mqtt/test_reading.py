@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 
 from bridges.mqtt.packets import Publish, Subscribe
+from bridges.mqtt.properties import Name
+from bridges.mqtt.readers import ServerReader
 from broker.core.clients.kept_sessions import NEVER
 from broker.mqtt.reading import _runs
 from broker.mqtt.reasons import Reason
@@ -64,6 +66,48 @@ def test_an_identifier_of_a_message_that_comes_again_with_a_lower_qos_is_release
     assert b"\x00\x02once" in said
     again.reading.completed(1)
     assert "given 1" not in kept.values
+
+
+@pytest.mark.parametrize("is_5", [False, True])
+@pytest.mark.parametrize("most_packet", [1 << 32, 300])
+def test_messages_that_are_written_together_are_the_same_as_each_alone(
+    door_client: Callable[[], Any], monkeypatch: pytest.MonkeyPatch, is_5: bool, most_packet: int
+) -> None:
+    """Some have properties, are of another QoS or too large for their client."""
+    rows = {
+        "new": [Publish("new", b"%d" % number, 1, False, False, number) for number in range(1, 9)],
+        "plain": [Publish("t", b"%d" % number, 1, False, False, number) for number in range(1, 9)],
+        "other": [
+            Publish("t", b"%d" % number, number % 2 + 1, False, False, number) for number in range(1, 9)
+        ],
+        "large": [Publish("t", b"x" * number, 1, False, False, number) for number in (3, 400, 5)],
+    }
+    if is_5:
+        said = {Name.CONTENT_TYPE: "text/plain"}
+        rows["mixed"] = [
+            Publish("t", b"%d" % number, 1, False, False, number, "", said if number == 4 else {})
+            for number in range(1, 9)
+        ]
+    heard = dict[str, list[bytes]]()
+    for together in (True, False):
+        client = door_client()
+        client.is_5, client.most_packet = is_5, most_packet if is_5 else 1 << 32
+        client.reading.begin(5)
+        assert client.reading.subscribe("#", 1, 7) == 1
+        if not together:
+            monkeypatch.setattr(type(client.reading), "_row", lambda *_: b"")
+        for name, row in rows.items():
+            client.publishing.take_alike(row)
+            client.publishing.flush()
+            given = client.heard()
+            reader = ServerReader(1 << 20, 5 if is_5 else 4)
+            published = [each for each in reader.feed(given) if isinstance(each, Publish)]
+            heard.setdefault(name, []).append(given)
+            client.reading.acknowledged(tuple(each.packet_id for each in published))
+        client.heard()
+        client.core.switch.close(client.connection)
+    for name, (row_written, alone) in heard.items():
+        assert row_written == alone, name
 
 
 def test_acknowledgements_in_a_row_are_one() -> None:

@@ -124,6 +124,12 @@ def test_masks(bits):
     assert mask_bytes(0) == b""
 
 
+@pytest.mark.parametrize("count", [0, 1, 15, 16, 256, 65_535, 65_536])
+def test_messages_are_encoded_together_as_each_alone(count):
+    one = Message(b"x", Properties(content_type="text"))
+    assert bundles.encode_messages([one] * count) == encode_message(one) * count
+
+
 @settings(max_examples=100)
 @given(st.lists(st.tuples(st.binary(max_size=300), st.text(max_size=20)), min_size=1, max_size=20))
 def test_messages_join_without_decoding(pairs):
