@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack
 from functools import partial
 
 import pytest
-from harness import Network
+from harness import NOBODY_THERE, Network
 from mosquitto_server import MosquittoServer
 from quick import QUICK_SITE, Producer, Record, expect, numbers, recording
 from rabbitmq_server import RabbitServer
@@ -38,15 +38,22 @@ def scheme(server: Server) -> str:
 
 
 def parent(server: Server) -> dict[str, object]:
-    """Settings of a node at whose broker children dial."""
+    """Settings of a node at whose broker children dial: over what it announces they find nobody."""
     uri = f"{scheme(server)}://127.0.0.1:{server.port}"
-    return {"listener": {"link_brokers": [{"uri": uri, "proves_names": True}]}, **QUICK_SITE}
+    link_brokers = [{"uri": uri, "proves_names": True}]
+    return {"listener": {"public_uri": NOBODY_THERE, "link_brokers": link_brokers}, **QUICK_SITE}
 
 
 def child(server: Server, port: int, role: str = "leaf") -> dict[str, object]:
     """Settings of a node that dials there, maybe through a line with a port of its own."""
     uri = f"{scheme(server)}://127.0.0.1:{port}"
     return {"tree_connectors": [{"nodetype": role, "uri": uri}], **QUICK_SITE}
+
+
+async def until_linked(network: Network) -> None:
+    """York, over the broker."""
+    await network.nodes.until_linked("york")
+    await network.until("hq", lambda status: status["link_brokers"][0]["links"] == 1, "linked over a broker")
 
 
 async def harm(
@@ -90,11 +97,12 @@ async def test_everything_confirmed_arrives_once_and_in_order(network: Network, 
         }
         running = [asyncio.create_task(producer.run()) for producer in producers.values()]
         for victim in ROUNDS[scheme(server)]:
-            await network.nodes.until_linked("york")
+            await until_linked(network)
             await asyncio.sleep(chance.uniform(0, 0.3))
             for destination, record in records.items():
                 record.kills += FLOWS[destination][1] == victim
             await harm(network, server, line, victim, lambda: chance.uniform(0, 0.2))
+        await until_linked(network)
         for producer in producers.values():
             producer.enough = True
         await asyncio.gather(*running)
@@ -120,7 +128,7 @@ async def test_a_stalled_line_is_noticed_and_a_store_comes_back_on_another(
         network.configure("york", "hq", **child(server, server.port))
         network.kill("york")
         await network.launch("york")
-        await network.nodes.until_linked("york")
+        await until_linked(network)
         assert await network.collect("york", "queue:prices", 1) == [b"1"]
 
 
@@ -138,7 +146,7 @@ async def test_a_rabbitmq_in_want_of_memory_holds_a_link_up_and_loses_nothing(
         await network.until_child("hq", "york", "down")
     finally:
         await asyncio.to_thread(control, "0.4")
-    await network.nodes.until_linked("york")
+    await until_linked(network)
     assert await network.collect("york", "queue:prices", 200) == numbers(200)
 
 
