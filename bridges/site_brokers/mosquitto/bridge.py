@@ -50,6 +50,8 @@ AT_MOST: Final = 1000
 _EAR: Final = 3600
 _SESSION: Final = 7 * 86_400
 _SAVE_AFTER: Final = 0.5
+_GATHERS: Final = 0.02
+"""Seconds after a change that comes alone: the broker has answered what was given with it, in most cases."""
 _LAST_WORDS: Final = 0.1
 VERSIONS: Final = (MQTTProtocolVersion.MQTTv5, MQTTProtocolVersion.MQTTv311)
 
@@ -77,6 +79,7 @@ class MosquittoBridge:
         self._session: _Session | None = None
         self._withdrawal: Withdrawal | None = None
         self._saving: asyncio.TimerHandle | None = None
+        self._saved_at = float("-inf")
         self._version = ""
         self._inherited = b""
         self._leaving = False
@@ -304,14 +307,18 @@ class MosquittoBridge:
     # --- memory
 
     def _save_soon(self) -> None:
+        """At most once in `_SAVE_AFTER`. A kill before it makes a retained message come again."""
         if self._saving is None:
-            self._saving = asyncio.get_running_loop().call_later(_SAVE_AFTER, self._save)
+            loop = asyncio.get_running_loop()
+            due = max(self._saved_at + _SAVE_AFTER, loop.time() + _GATHERS)
+            self._saving = loop.call_at(due, self._save)
 
     def _save(self) -> None:
         if self._saving is not None:
             self._saving.cancel()
             self._saving = None
         if self._memory is not None:
+            self._saved_at = asyncio.get_running_loop().time()
             if self._discovery is not None and self._discovery.tells:
                 self._memory.clients = self._discovery.table.keep()
             self._memory.save_consumers()

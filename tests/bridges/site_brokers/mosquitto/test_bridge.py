@@ -17,6 +17,7 @@ from rabbitmq_site import FakeDesk
 
 from bridges.site_brokers.base import BrokerDelivery, Setup
 from bridges.site_brokers.mosquitto import MosquittoBridge
+from bridges.site_brokers.mosquitto.memory import Memory
 from config.model import SiteBroker
 from sapwood.protocol.bundles import Message, Properties
 from sapwood.protocol.destinations import Destination, Kind, parse
@@ -170,6 +171,27 @@ async def machine(
     running.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await running
+
+
+async def test_a_change_that_comes_alone_is_on_disk_soon(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A retained message that was given comes again where the node is killed before that."""
+    monkeypatch.setattr("bridges.site_brokers.mosquitto.bridge._SAVE_AFTER", 3600.0)
+    settings = SiteBroker(uri="mqtt://127.0.0.1:1")
+    setup = Setup("test", "york", "store", tmp_path, settings, None, None, 5.0, 1 << 20, 1000)
+    bridge, loop = MosquittoBridge(setup), asyncio.get_running_loop()
+    bridge._memory = Memory(tmp_path)
+    begun = loop.time()
+    bridge._save_soon()
+    assert bridge._saving is not None
+    assert bridge._saving.when() < begun + 3600
+    await until(lambda: bridge._saving is None)
+    assert list(tmp_path.iterdir())
+    bridge._save_soon()
+    assert bridge._saving is not None
+    assert bridge._saving.when() > begun + 3600
+    bridge._saving.cancel()
 
 
 @pytest.mark.parametrize("filters", ["as they were", "unknown"])
