@@ -75,9 +75,9 @@ class UsageLog(Policy):
         core.policies.add([self])
         self.write()
 
-    def routed(self, destination: Destination, gateway: str, messages: int) -> None:
+    def routed(self, destination: Destination, gateway: str, messages: int, pattern: str = "") -> None:
         assert self._usage is not None
-        self._usage.routed(destination, gateway, messages)
+        self._usage.routed(destination, gateway, messages, pattern)
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(EVERY, self.write)
 

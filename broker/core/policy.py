@@ -139,8 +139,10 @@ class Policy:
     def static_routes_changed(self) -> None:
         """The routes that an operator has set are others, or lead over other lines."""
 
-    def routed(self, destination: Destination, gateway: str, messages: int) -> None:
-        """So many messages were chosen to go through a gateway, or were given to a consumer here."""
+    def routed(self, destination: Destination, gateway: str, messages: int, pattern: str = "") -> None:
+        """So many messages were chosen to go through a gateway, or were given to a consumer here; `pattern`:
+        that it subscribes to, '' = it reads a queue, or has several.
+        """
 
     def sent(self, neighbour: Neighbour, header: Header, body: bytes) -> None:
         """A bundle was put on the link with a child."""

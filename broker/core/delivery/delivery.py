@@ -184,7 +184,8 @@ class Dispatcher:
             return False
         entry.given |= given.bits
         for policy in self.policies.routed:
-            policy.routed(entry.queue.destination or entry.stored.header.destination, LOCAL, count)
+            destination = entry.queue.destination or entry.stored.header.destination
+            policy.routed(destination, LOCAL, count, entry.queue.pattern)
         self.custody.trace.delivered(given)
         if consumer.session.token:  # the node itself has none
             self.counters["delivered"] += count

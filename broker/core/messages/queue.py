@@ -376,6 +376,7 @@ class Queue:
     `held_back`: neighbours that are asked to keep what is for here, and under which addresses they bring it.
     `asking`: some sender, of what waits here now or waited before it, asked to be told if nobody serves.
     `wanted`: how many neighbours have it among those that they take from next.
+    `pattern`: that its subscription has, '' = it has several, or this is no subscription's.
     `spool`: where it counts, None = nowhere; `together`: bytes of entries with no spool of their own.
     """
 
@@ -404,6 +405,7 @@ class Queue:
     owner: str = ""
     wanted: int = 0
     swept: int = 0
+    pattern: str = ""
     unfollowed: int = 0
     tally: Tally = field(default_factory=Tally)
 

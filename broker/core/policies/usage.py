@@ -44,9 +44,13 @@ class RouteUsage(Policy):
     def used(self, used: dict[Destination, int]) -> None:
         self._used, self._size = used, sum(len(key.name.encode()) for key in used)
 
-    def routed(self, destination: Destination, gateway: str, messages: int) -> None:
-        """So many messages go through a gateway. What goes up by default uses no route."""
-        for key in self._keys(destination, gateway):
+    def routed(self, destination: Destination, gateway: str, messages: int, pattern: str = "") -> None:
+        """So many messages go through a gateway. What goes up by default uses no route.
+
+        A consumer of one pattern uses its route alone: of a topic that thousands match, each has a message.
+        """
+        keys = (destinations.topic(pattern),) if pattern else self._keys(destination, gateway)
+        for key in keys:
             if self._table.route(key, gateway) is not None:
                 self._count(key, messages)
 

@@ -117,6 +117,7 @@ class Topics:
 
     def _add(self, session: str, name: str, pattern: str, seen: float) -> Subscription:
         queue = self._custody.queue_named(SUBSCRIPTION + subscription_id(session, name, pattern))
+        queue.pattern = pattern
         made = Subscription(session, name, pattern, queue, seen)
         self.subscriptions[made.id] = made
         if name:

@@ -8,7 +8,8 @@ import pytest
 
 from broker.core.policies import usage
 from broker.core.policies.usage import RouteUsage
-from sapwood.protocol.destinations import Destination, Kind, domain, parse, queue
+from sapwood.protocol.destinations import Destination, Kind, domain, parse, queue, topic
+from sapwood.protocol.names import LOCAL
 from simulation.clients import SimulatedConsumer
 from simulation.forest import Forest
 from simulation.site import Site
@@ -47,6 +48,18 @@ def test_every_pattern_that_a_topic_matches_is_used() -> None:
     counted.routed(parse("topic:offers/spring"), "store", 3)
     counted.routed(parse("topic:offers/autumn"), "store", 1)
     assert found(counted) == {"topic:offers/#": 4, "topic:offers/+": 4, "topic:offers/spring": 3}
+
+
+def test_a_reader_of_one_pattern_uses_its_route_and_no_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of thousands that match a topic counted for all of them: a message was minutes of work."""
+    table = RoutingTable()
+    for pattern in ("#", "offers/#", "offers/+", "offers/spring"):
+        table.add(Route(topic(pattern), LOCAL))
+    monkeypatch.setattr(RoutingTable, "match", None)
+    counted = RouteUsage(table)
+    for pattern in ("offers/#", "offers/+", "offers/+", "gone/#"):
+        counted.routed(parse("topic:offers/spring"), LOCAL, 2, pattern)
+    assert found(counted) == {"topic:offers/#": 2, "topic:offers/+": 4}
 
 
 def test_queues_and_nodes_are_routes_and_what_goes_another_way_uses_none() -> None:
