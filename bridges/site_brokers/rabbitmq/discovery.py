@@ -176,10 +176,11 @@ class EventDiscovery:
 
     async def begin(self) -> None:
         """List what there is, and tell it as complete. Raises `AmqpError` when the connection is lost."""
-        is_first = not self._listed_at
+        is_first, had_all = not self._listed_at, self.lists
         await self._list()
         await self._ask()
-        if not is_first:  # whoever came since is told by itself, as it is greeted then
+        # Whoever came since is told by itself, as it is greeted then. In a first list are those of long ago.
+        if not is_first and had_all >= self.lists:
             came, _ = self._census.changes()
             self._tell(came, [])
         self._complete(self._census.consumers())

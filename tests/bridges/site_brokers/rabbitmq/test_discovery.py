@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 from urllib.parse import quote
 
 import paho.mqtt.client
@@ -11,10 +11,12 @@ import pytest
 from rabbitmq_server import RabbitServer
 from rabbitmq_site import drop
 
+from bridges.amqp.errors import ManagementError
 from bridges.site_brokers.base import SiteBrokerError
-from bridges.site_brokers.rabbitmq.consumers import QueueTable
+from bridges.site_brokers.rabbitmq.consumers import Listed, QueueTable
 from bridges.site_brokers.rabbitmq.discovery import AGAIN_AFTER, EventDiscovery
 from bridges.site_brokers.rabbitmq.exchanges import Exchanges
+from bridges.site_brokers.rabbitmq.management import Management
 
 
 async def test_a_consumer_comes_and_goes(york, applications) -> None:
@@ -354,6 +356,34 @@ async def test_a_count_during_which_ours_came_or_went_says_nothing_of_others() -
     await discovery._ask()
     assert census.consumers() == []
     assert prober.answers == []
+
+
+class LateManagement:
+    """It answers the first list with an error, the others with one queue and its bindings."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    async def queues(self, vhost: str) -> list[Listed]:
+        self.asked += 1
+        if self.asked == 1:
+            raise ManagementError("it starts later than the broker")
+        return [Listed("till", True, False)]
+
+    async def bindings(self, vhost: str, exchange: str) -> tuple[list[tuple[str, str]], set[str]]:
+        keys = ["news", "prices.#"][: self.asked - 1]
+        return [("till", key) for key in keys], set()
+
+
+async def test_those_of_a_list_that_comes_late_are_not_new_and_those_of_the_next_are() -> None:
+    discovery, _ = slow_discovery(SlowProber(*[0] * 9), lambda name: 0)
+    told: list[str] = []
+    discovery._management = cast("Management", LateManagement())
+    discovery._tell = lambda came, went: told.extend(f"came {each.destination}" for each in came)
+    discovery._complete = lambda every: told.append(f"{len(every)} in all")
+    for _ in range(3):
+        await discovery.begin()
+    assert told == ["0 in all", "1 in all", "came topic:prices/#", "2 in all"]
 
 
 async def test_a_binding_that_comes_while_all_is_listed_is_told_by_itself() -> None:
