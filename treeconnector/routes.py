@@ -30,6 +30,8 @@ from treeconnector.trie import PatternTrie
 __all__ = ["LOCAL", "Matched", "Route", "RoutingTable", "Watcher"]
 
 CACHED_TOPICS: Final = 4096
+CACHED_KEYS: Final = 65_536
+"""Keys that these match, of all of them: each may match all that there are."""
 
 
 class Route(NamedTuple):
@@ -80,7 +82,8 @@ _NO_KEYS: Final[Mapping[Destination, Route]] = {}
 
 
 class RoutingTable:
-    """All routes of one node. `cached_topics`: how many topics at least are remembered with their matches.
+    """All routes of one node. `cached_topics`: how many topics at least are remembered with their matches, as
+    long as these are few.
 
     `parents`: the gateways for what no route names; `mesh`: other nodes of the same mesh; by name. `apart`:
     both; what goes through any other gateway but `LOCAL` is below this node. `lines`: in a node of a mesh,
@@ -102,6 +105,7 @@ class RoutingTable:
         self._cached_topics = max(1, cached_topics)
         self._recent: dict[str, Matched] = {}
         self._earlier: dict[str, Matched] = {}
+        self._recent_keys = 0
 
     def __repr__(self) -> str:
         return (
@@ -197,8 +201,9 @@ class RoutingTable:
         found = self._earlier.get(topic)
         if found is None:
             found = self._match(topic)
-        if len(self._recent) >= self._cached_topics:
-            self._earlier, self._recent = self._recent, {}
+        self._recent_keys += len(found.keys)
+        if len(self._recent) >= self._cached_topics or self._recent_keys > CACHED_KEYS:
+            self._earlier, self._recent, self._recent_keys = self._recent, {}, len(found.keys)
         self._recent[topic] = found
         return found
 
@@ -348,6 +353,7 @@ class RoutingTable:
         """A route to a topic came or went: forget what topics matched, and keep the trie in step."""
         self._recent.clear()
         self._earlier.clear()
+        self._recent_keys = 0
         if self._wildcards is None or not has_wildcard(key.name):
             return
         if key in self._keys:

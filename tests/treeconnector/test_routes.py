@@ -4,6 +4,7 @@ import pytest
 
 from sapwood.protocol.destinations import Destination, Kind, domain, queue, topic
 from sapwood.protocol.errors import RouteError
+from treeconnector import routes
 from treeconnector.patterns import matches
 from treeconnector.relations import Relation
 from treeconnector.routes import LOCAL, Route, RoutingTable
@@ -180,3 +181,16 @@ def test_a_topic_is_looked_up_once_and_forgotten_when_routes_change(monkeypatch:
     for index in range(100):
         table.match(f"a/{index}")
     assert len(table._recent) + len(table._earlier) <= 4
+
+
+def test_of_topics_that_match_very_many_routes_few_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(routes, "CACHED_KEYS", 1000)
+    table = RoutingTable()
+    for number in range(100):
+        table.add(Route(topic(f"{'+/' * number}#"), LOCAL))
+    for number in range(200):
+        name = f"{'a/' * 120}{number}"
+        assert len(table.match(name).keys) == 100
+        assert table.match(name) is table.match(name)
+    remembered = [*table._recent.values(), *table._earlier.values()]
+    assert sum(len(matched.keys) for matched in remembered) <= 2 * 1000
