@@ -116,6 +116,18 @@ def test_acknowledgements_in_a_row_are_one() -> None:
     assert list(_runs([3, 1, 2, 9, 5, 6, 11])) == [(1, 3), (5, 6), (9, 9), (11, 11)]
 
 
+def test_a_filter_is_given_more_at_once_than_a_share_of_a_group_or_a_queue(
+    door_client: Callable[[], Any],
+) -> None:
+    """Others that read these have their part."""
+    client = door_client()
+    credits = {}
+    for spelled in ("t/#", "$share/g/t", "$share/g/queue/orders"):
+        assert subscribe(client, (spelled, 1)) == [1]
+        credits[spelled] = client.connection.consumers[-1].credit
+    assert credits == {"t/#": 1000, "$share/g/t": 100, "$share/g/queue/orders": 100}
+
+
 def test_a_pattern_reads_no_queues(door_client: Callable[[], Any]) -> None:
     filters = [(f"$share/g/queue/{name}", 1) for name in ("+", "#", "orders/#", "orders")]
     assert subscribe(door_client(), *filters) == [Reason.WRONG_FILTER] * 3 + [1]
