@@ -68,7 +68,7 @@ class ChannelEndpoint(Endpoint):
         if answer is not None:
             return parting(request, answer)
         opened: web.WebSocketResponse = web.WebSocketResponse(
-            compress=False, max_msg_size=MAX_MESSAGE + 1, decode_text=True
+            compress=False, max_msg_size=MAX_MESSAGE + 1, decode_text=True, autoping=False
         )
         if not opened.can_prepare(request):
             return not_upgraded(request, "channels are WebSockets: `sapwood forward` opens them")

@@ -28,6 +28,8 @@ _ERROR: Final = "error "
 _LAST_WORDS: Final = 2.0
 _MAX_TEXT: Final = 1000
 _LONG: Final = 0xFFFF
+_AT_ONCE: Final = 100
+_BESIDE: Final = (aiohttp.WSMsgType.PING, aiohttp.WSMsgType.PONG)
 _HEAD: Final = b"\x82\x7f"
 _FAILED: Final = (aiohttp.ClientError, OSError, RuntimeError)
 WebSocket = web.WebSocketResponse[Any] | aiohttp.ClientWebSocketResponse[Any]
@@ -68,6 +70,7 @@ class WebSocketPipe:
         self.is_broken = False
         self._was_well = False
         self._rest = memoryview(b"")
+        self._heard = 0
 
     def __repr__(self) -> str:
         return f"<WebSocketPipe {'closed' if self._socket.closed else 'open'}>"
@@ -78,9 +81,13 @@ class WebSocketPipe:
     async def hear(self) -> str | bytes:
         """The next message: bytes, or a text that is no error."""
         try:
-            message = await self._socket.receive()
+            while (message := await self._socket.receive()).type in _BESIDE:
+                if message.type is aiohttp.WSMsgType.PING:
+                    await self._socket.pong(message.data)
+                await self._give_way()
         except _FAILED as error:
             raise lost(error) from None
+        await self._give_way()
         if message.type is aiohttp.WSMsgType.BINARY:
             return bytes(message.data)
         if message.type is aiohttp.WSMsgType.TEXT:
@@ -91,6 +98,12 @@ class WebSocketPipe:
         # The other end may have gone by the time that this is read: then the library's own code says 1006.
         self._was_well = message.type is aiohttp.WSMsgType.CLOSE and message.data == aiohttp.WSCloseCode.OK
         raise PipeBroken("the connection between the node and whoever asked for the channel has ended")
+
+    async def _give_way(self) -> None:
+        """All that has come is given without a turn of the loop: hundreds of thousands of pings, perhaps."""
+        self._heard += 1
+        if self._heard % _AT_ONCE == 0:
+            await asyncio.sleep(0)
 
     async def read(self, most: int) -> bytes:
         if self._rest:

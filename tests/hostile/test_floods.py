@@ -6,7 +6,16 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 import pytest_asyncio
-from intake_peers import Raw, Target, frame_head, mqtt_length, mqtt_over_a_websocket, running, session_of
+from intake_peers import (
+    Raw,
+    Target,
+    frame_head,
+    mqtt_length,
+    mqtt_over_a_websocket,
+    running,
+    session_of,
+    upgraded,
+)
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 COUNT = 200_000
@@ -33,6 +42,10 @@ async def pings(target: Target) -> tuple[Raw, bytes, bytes]:
 async def pongs(target: Target) -> tuple[Raw, bytes, bytes]:
     """That nobody asked for."""
     return await session_of(target), b"\x8a\x80\0\0\0\0" * COUNT + PING, PONG
+
+
+async def pings_of_a_channel(target: Target) -> tuple[Raw, bytes, bytes]:
+    return await upgraded(target.port, "/channel"), b"\x89\x80\0\0\0\0" * COUNT + PING, PONG
 
 
 async def parts(target: Target) -> tuple[Raw, bytes, bytes]:
@@ -65,7 +78,9 @@ async def chunks_of_a_page(target: Target) -> tuple[Raw, bytes, bytes]:
     return raw, b"1\r\nx\r\n" * COUNT + b"0\r\n\r\n", b"HTTP/1.1 404"
 
 
-@pytest.mark.parametrize("flood", [pings, pongs, parts, bytes_of_mqtt, chunks, chunks_of_a_page])
+@pytest.mark.parametrize(
+    "flood", [pings, pings_of_a_channel, pongs, parts, bytes_of_mqtt, chunks, chunks_of_a_page]
+)
 async def test_others_are_answered_while_very_many_small_things_come(target: Target, flood: Flood) -> None:
     raw, said, heard = await flood(target)
     other, answered = await Raw.to(target.port), 0
