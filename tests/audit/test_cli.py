@@ -107,6 +107,7 @@ def test_java_that_starts_for_nothing_is_ended_and_leaves_no_archive(tmp_path: P
     home = os.environ | {"XDG_CACHE_HOME": str(tmp_path / "cache")}
     done = subprocess.run(command, capture_output=True, text=True, env=home)
     assert (done.returncode, "line 3: 'york' has the parent 'nroth'" in done.stderr) == (2, True), done.stderr
+    assert "log level" not in done.stderr, "Spark begins without a word"
     left = [one for one in psutil.process_iter(["cmdline"]) if mark in (one.info["cmdline"] or ())]
     assert not left
     assert not list((tmp_path / "cache").rglob("*.jsa"))
