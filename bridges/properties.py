@@ -99,6 +99,8 @@ def _key(name: str) -> str:
 _FIELDS: Final = {_key(name): name for name in (*_TEXTS, *_OURS, *_NUMBERS, *_FOREIGN)}
 
 
+_OUR_HEADERS: Final = tuple((_key(name), name) for name in _OURS)
+_NAMED: Final = ("message_id", "type", "app_id", "content_encoding", "content_type")
 _PLAIN: Final = Properties()
 
 
@@ -253,14 +255,12 @@ def from_amqp(given: Any, reply: Spell) -> tuple[Properties, bool]:
     headers = {_text(name): _plain(value) for name, value in (given.headers or {}).items()}
     retained = bool(headers.pop(RETAINED, False))
     headers.pop(AGAIN, None)
-    number, other = _correlation(_bytes(given.correlation_id))
+    number, other = _correlation(_bytes(given.correlation_id)) if given.correlation_id else (None, b"")
     fields: dict[str, Any] = {}
-    for key, field in _FIELDS.items():
-        value = headers.get(key)
-        if field in _OURS and isinstance(value, str):
+    for key, field in _OUR_HEADERS if headers else ():
+        if isinstance(headers.get(key), str):
             fields[field] = headers.pop(key)
-    named = ("message_id", "type", "app_id", "content_encoding", "content_type")
-    fields |= {name: text for name in named if (text := _text(getattr(given, name)))}
+    fields |= {name: _text(text) for name in _NAMED if (text := getattr(given, name))}
     fields["user_id"] = _text(given.user_id) or str(headers.pop(_key("user_id"), ""))
     once = headers.pop(_key("qos"), 1) == 2
     foreign = _foreign(
@@ -272,7 +272,7 @@ def from_amqp(given: Any, reply: Spell) -> tuple[Properties, bool]:
     properties = Properties(
         correlation_id=number,
         reply_to=reply(_text(given.reply_to)) if given.reply_to else "",
-        expires_in=_milliseconds(_text(given.expiration)),
+        expires_in=_milliseconds(_text(given.expiration)) if given.expiration else 0,
         timestamp=int(given.timestamp or 0),
         priority=int(given.priority or 0),
         headers=headers,

@@ -25,11 +25,12 @@ from pika.exceptions import (
     UnsupportedAMQPFieldException,
 )
 
-import bridges.amqp.headers  # noqa: F401 - pika learns to write them
+from bridges.amqp.bulk import BulkConnection
 from bridges.amqp.errors import AmqpError, AmqpLost, ChannelLost, Unencodable
-from bridges.amqp.gathering import GatheringConnection
+from bridges.amqp.frames import Incoming
 from bridges.amqp.login import said, why_not
 from bridges.amqp.server import Server
+from bridges.amqp.tables import said_properties
 
 _CLOSE_TIMEOUT: Final = 3.0
 _UNSPEAKABLE: Final = (
@@ -44,8 +45,7 @@ _UNSPEAKABLE: Final = (
 _BROKEN: Final = (AMQPError, RuntimeError, OSError)
 """Wrinkle: uvloop closes its watch of a socket that broke before pika has read the error; to write then
 raises `RuntimeError`."""
-_SMALL_HEADERS: Final = 16 * 1024
-_MAX_HEADERS: Final = 120 * 1024
+_MAX_PROPERTIES: Final = 120 * 1024
 """A message's properties are one frame, and one above 128 KiB ends the connection."""
 
 # What goes wrong is raised as an error of ours; pika would log it as well, each time.
@@ -58,17 +58,6 @@ class Declared(NamedTuple):
     queue: str
     messages: int
     consumers: int
-
-
-class Incoming(NamedTuple):
-    """A message that a consumer was given. `tag`: acknowledge it by this, on its channel."""
-
-    tag: int
-    exchange: str
-    key: str
-    redelivered: bool
-    properties: pika.BasicProperties
-    body: bytes
 
 
 class Returned(NamedTuple):
@@ -85,7 +74,7 @@ OnMessage = Callable[[Incoming], None]
 class Connection:
     """One connection to a RabbitMQ. `ended`: done when it is no more, with what ended it."""
 
-    def __init__(self, server: Server, raw: GatheringConnection) -> None:
+    def __init__(self, server: Server, raw: BulkConnection) -> None:
         self.server = server
         self.ended: asyncio.Future[AmqpLost] = asyncio.get_running_loop().create_future()
         self.blocked = ""
@@ -111,7 +100,7 @@ class Connection:
             elif not isinstance(result, BaseException):
                 result.close()
 
-        GatheringConnection.create_connection([server.parameters], finished, loop)
+        BulkConnection.create_connection([server.parameters], finished, loop)
         result = await done
         if isinstance(result, BaseException):
             raise why_not(server, result)
@@ -141,7 +130,7 @@ class Connection:
             raw = self._raw.channel(on_open_callback=on_open)
         except _BROKEN as error:
             raise AmqpLost(f"no channel at {self.server.host}: {said(error)}") from None
-        channel = Channel(self, raw)
+        channel = Channel(self, raw, self._raw)
         self._channels.add(channel)
         await channel.reply(opened)
         if confirms:
@@ -181,8 +170,10 @@ class Connection:
 class Channel:
     """One channel. `ended`: done when it is no more, with what ended it. Methods raise `ChannelLost` then."""
 
-    def __init__(self, connection: Connection, raw: Any) -> None:
+    def __init__(self, connection: Connection, raw: Any, bulk: BulkConnection) -> None:
         self.connection = connection
+        self._number = int(raw)
+        self._bulk = bulk
         self.ended: asyncio.Future[ChannelLost] = asyncio.get_running_loop().create_future()
         self.on_confirm: Callable[[int, bool, bool], None] = lambda tag, multiple, good: None
         self.on_return: Callable[[Returned], None] = lambda returned: None
@@ -193,7 +184,7 @@ class Channel:
         raw.add_on_return_callback(self._on_return)
 
     def __repr__(self) -> str:
-        return f"<Channel {int(self._raw)} of {self.connection!r}>"
+        return f"<Channel {self._number} of {self.connection!r}>"
 
     @property
     def is_open(self) -> bool:
@@ -202,6 +193,7 @@ class Channel:
     def end(self, error: ChannelLost) -> None:
         """It is no more: tell who waits."""
         self.connection.forget(self)
+        self._bulk.confirms.pop(self._number, None)
         if not self.ended.done():
             self.ended.set_result(error)
 
@@ -310,22 +302,10 @@ class Channel:
         `acknowledged`: messages stay at the broker until `acknowledge`.
         """
 
-        def deliver(_channel: Any, method: Any, properties: pika.BasicProperties, body: bytes) -> None:
-            on_message(
-                Incoming(
-                    method.delivery_tag,
-                    method.exchange,
-                    method.routing_key,
-                    method.redelivered,
-                    properties,
-                    body,
-                )
-            )
-
         answer = await self._ask(
             self._raw.basic_consume,
             queue=queue,
-            on_message_callback=deliver,
+            on_message_callback=on_message,
             auto_ack=not acknowledged,
             exclusive=exclusive,
             consumer_tag=tag,
@@ -347,7 +327,11 @@ class Channel:
 
     def acknowledge(self, tag: int, *, multiple: bool = False) -> None:
         """Dealt with: the broker forgets it; `multiple`: and all before it on this channel."""
-        self._do(self._raw.basic_ack, delivery_tag=tag, multiple=multiple)
+        self._do(self._acknowledge, tag=tag, multiple=multiple)
+
+    def _acknowledge(self, tag: int, multiple: bool) -> None:
+        self._raw._raise_if_not_open()
+        self._bulk.acknowledge(self._number, tag, multiple)
 
     def reject(self, tag: int, *, requeue: bool) -> None:
         self._do(self._raw.basic_reject, delivery_tag=tag, requeue=requeue)
@@ -358,13 +342,10 @@ class Channel:
         """From here on `on_confirm(tag, multiple, good)` is called; messages are counted from 1."""
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
-        def confirmed(frame: Any) -> None:
-            method = frame.method
-            self.on_confirm(method.delivery_tag, method.multiple, isinstance(method, pika.spec.Basic.Ack))
-
+        self._bulk.confirms[self._number] = lambda *said: self.on_confirm(*said)
         self._do(
             self._raw.confirm_delivery,
-            ack_nack_callback=confirmed,
+            ack_nack_callback=lambda frame: None,  # they go past pika
             callback=lambda frame: None if answer.done() else answer.set_result(None),
         )
         await self.reply(answer)
@@ -376,9 +357,12 @@ class Channel:
         if self.ended.done():
             raise self.ended.result()
         try:
-            if properties.headers and len(str(properties.headers)) > _SMALL_HEADERS:
-                _check_headers(properties)
-            self._raw.basic_publish(exchange, key, body, properties, mandatory)
+            self._raw._raise_if_not_open()
+            header = said_properties(properties)
+            if len(header) > _MAX_PROPERTIES:
+                large = f"properties of {len(header)} bytes: RabbitMQ takes about {_MAX_PROPERTIES} at most"
+                raise Unencodable(large)
+            self._bulk.publish(self._number, exchange, key, header, body, mandatory)
         except _UNSPEAKABLE as error:
             raise Unencodable(f"AMQP cannot say this: {said(error)[:200]}") from None
         except _BROKEN as error:
@@ -392,9 +376,3 @@ class Channel:
             self._do(self._raw.close)
             async with asyncio.timeout(_CLOSE_TIMEOUT):
                 await asyncio.shield(self.ended)
-
-
-def _check_headers(properties: pika.BasicProperties) -> None:
-    size = sum(map(len, properties.encode()))
-    if size > _MAX_HEADERS:
-        raise Unencodable(f"headers of {size} bytes: RabbitMQ takes about {_MAX_HEADERS} at most")

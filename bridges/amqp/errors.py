@@ -6,7 +6,8 @@ AmqpError
 │   └── AmqpRefused    because the broker does not let us in: wrong password, no such virtual host
 ├── AmqpLost           the connection ended; `code` 0 where the broker did not say why
 ├── ChannelLost        the broker closed a channel: `code` says why
-├── Unspeakable        a message that AMQP has no room for; nothing was sent
+├── NotAmqp            the broker's bytes are no AMQP; the connection ends
+├── Unencodable        a message that AMQP has no room for; nothing was sent
 └── ManagementError    the management API is not there, or does not let us in
 """
 
@@ -51,6 +52,10 @@ class ChannelLost(AmqpError):
 
 class Unencodable(AmqpError):
     """A message that AMQP has no room for: a name that is too long, a header of an unknown kind."""
+
+
+class NotAmqp(AmqpError):
+    """Bytes that are no AMQP 0-9-1, or more of them than we take."""
 
 
 class ManagementError(AmqpError):

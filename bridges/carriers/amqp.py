@@ -17,8 +17,9 @@ from typing import Final
 
 import pika
 
-from bridges.amqp.connection import Channel, Connection, Incoming, Returned
+from bridges.amqp.connection import Channel, Connection, Returned
 from bridges.amqp.errors import AmqpAbsent, AmqpError
+from bridges.amqp.frames import Incoming
 from bridges.amqp.server import Server
 from bridges.carriers.base import BUFFER_BYTES, CLOSE_TIMEOUT, CarrierAbsent, CarrierBroken
 from bridges.carriers.brokered.line import Broker, BrokerAccess, BrokerLine, Ear

@@ -8,7 +8,9 @@ from typing import Any, Final
 
 import dns.message
 import msgspec
+import pika.frame as amqp
 from mutation import packed
+from pika import BasicProperties, spec
 
 from bridges import certificates
 from bridges.dns import multicast
@@ -233,6 +235,23 @@ MQTT: Final = tuple(
         ),
         mqtt_packet(0xA2, b"\x00\x03" + string(b"prices/#")),
         b"\x40\x02\x00\x01\x50\x02\x00\x01\x62\x02\x00\x01\x70\x02\x00\x01\xc0\x00\xe0\x00",
+    )
+    for piece in (0, 3)
+)
+AMQP: Final = tuple(
+    bytes([piece]) + b"".join(frame.marshal() for frame in said)
+    for said in (
+        (
+            amqp.Method(1, spec.Basic.Deliver("reader", 7, True, "prices", "a.b")),
+            amqp.Header(1, 4, BasicProperties(headers={"a": 1, "b": [True, {"c": "d"}]}, message_id="m")),
+            amqp.Body(1, b"te"),
+            amqp.Body(1, b"a!"),
+        ),
+        (
+            amqp.Method(1, spec.Basic.Deliver("r", 8, False, "", "k")),
+            amqp.Header(1, 0, BasicProperties(priority=1)),
+        ),
+        (amqp.Method(2, spec.Basic.Ack(1, True)), amqp.Method(2, spec.Basic.Nack(2)), amqp.Heartbeat()),
     )
     for piece in (0, 3)
 )

@@ -15,6 +15,7 @@ from readings import (
     Errors,
     in_file,
     in_log,
+    read_amqp,
     read_bundle,
     read_certificates,
     read_chunks,
@@ -33,6 +34,7 @@ from readings import (
 from worlds import CORE, SWITCH, World, play_link
 
 from bridges import certificates
+from bridges.amqp.errors import NotAmqp
 from bridges.carriers.brokered import envelopes
 from bridges.mqtt import packets as mqtt
 from bridges.site_brokers.mosquitto import database, session_takeover
@@ -45,6 +47,7 @@ from config import convert, credentials, xml, yaml
 from config.errors import ConfigurationError
 from config.fleet import read_sites
 from examples import (
+    AMQP,
     CHUNKED,
     COMPRESSED,
     CONVERTED,
@@ -175,6 +178,7 @@ PARSERS: Final = (
         MQTT,
         words=(b"MQTT", b"MQIsdp", b"\xff\xff\xff\x7f", b"\x00\x00"),
     ),
+    Parser("amqp", read_amqp, (NotAmqp,), AMQP, words=(b"\xce", b"\x00\x3c\x00\x3c", b"F\x00\x00", b"A\x00")),
     Parser("xml", xml.read, CONFIGURATION, SITE_XML, words=(*XML_WORDS, *SITE_WORDS), share=0.1),
     Parser("yaml", yaml.read, CONFIGURATION, SITE_YAML, words=SITE_WORDS, share=0.01),
     Parser("workload", parse_workload, CONFIGURATION, (WORKLOAD,), words=SITE_WORDS, share=0.005),

@@ -13,6 +13,7 @@ from mutation import MOST
 
 from bridges import certificates, properties
 from bridges.amqp.connection import _UNSPEAKABLE as UNSPEAKABLE
+from bridges.amqp.frames import ContentReader
 from bridges.certificates import CertificateError
 from bridges.dns import multicast, records
 from bridges.mqtt.readers import PacketReader
@@ -107,6 +108,13 @@ def read_chunks(data: bytes) -> None:
 
 def read_mqtt(data: bytes) -> None:
     reader = PacketReader(16_384)
+    for piece in Pieces.of(data):
+        for _ in reader.feed(piece):
+            pass
+
+
+def read_amqp(data: bytes) -> None:
+    reader = ContentReader(16_384)
     for piece in Pieces.of(data):
         for _ in reader.feed(piece):
             pass

@@ -15,8 +15,9 @@ from typing import Any, Final
 
 from pika import BasicProperties
 
-from bridges.amqp.connection import Connection, Incoming
+from bridges.amqp.connection import Connection
 from bridges.amqp.errors import AmqpError, AmqpLost, AmqpRefused, AmqpUnreachable
+from bridges.amqp.frames import Incoming
 from bridges.site_brokers.base import (
     BrokerConsumer,
     BrokerDelivery,

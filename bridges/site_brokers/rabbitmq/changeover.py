@@ -16,8 +16,9 @@ from typing import Final
 
 import msgspec
 
-from bridges.amqp.connection import Connection, Incoming
+from bridges.amqp.connection import Connection
 from bridges.amqp.errors import NOT_FOUND, ChannelLost
+from bridges.amqp.frames import Incoming
 from bridges.site_brokers.base import SiteBrokerError
 from bridges.site_brokers.rabbitmq.bindings import TOPICS
 from bridges.site_brokers.rabbitmq.exchanges import Exchanges

@@ -18,13 +18,14 @@ import secrets
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from bridges.amqp.connection import Channel, Connection, Incoming
+from bridges.amqp.connection import Channel, Connection
 from bridges.amqp.errors import (
     NOT_FOUND,
     RESOURCE_LOCKED,
     ChannelLost,
     ManagementError,
 )
+from bridges.amqp.frames import Incoming
 from bridges.site_brokers.rabbitmq.consumers import EVENTS, OURS, QueueTable
 from bridges.site_brokers.rabbitmq.exchanges import Binding
 from bridges.site_brokers.rabbitmq.management import Management

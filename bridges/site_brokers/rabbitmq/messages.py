@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import pika
 
-from bridges.amqp.connection import Incoming
+from bridges.amqp.frames import Incoming
 from bridges.properties import from_amqp, to_amqp
 from bridges.site_brokers.base import unanswerable
 from bridges.site_brokers.rabbitmq import amqp_1_0

@@ -11,8 +11,9 @@ from typing import Any, Final
 
 import pika
 
-from bridges.amqp.connection import Channel, Connection, Incoming, Returned
+from bridges.amqp.connection import Channel, Connection, Returned
 from bridges.amqp.errors import RESOURCE_LOCKED, ChannelLost
+from bridges.amqp.frames import Incoming
 from bridges.site_brokers.base import SiteBrokerError, SiteBrokerRefused
 from bridges.site_brokers.rabbitmq.consumers import OURS
 

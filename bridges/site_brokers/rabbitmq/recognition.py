@@ -17,8 +17,9 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
-from bridges.amqp.connection import Channel, Incoming, OnMessage
+from bridges.amqp.connection import Channel, OnMessage
 from bridges.amqp.errors import ChannelLost
+from bridges.amqp.frames import Incoming
 from bridges.site_brokers.base import SiteBrokerError
 from bridges.site_brokers.rabbitmq.streams import OFFSET, WHOLE, Position, Streams, digest_of, offset_of
 

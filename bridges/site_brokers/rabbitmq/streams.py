@@ -22,8 +22,8 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from bridges.amqp.connection import Incoming
 from bridges.amqp.errors import PRECONDITION_FAILED, ChannelLost
+from bridges.amqp.frames import Incoming
 from bridges.site_brokers.base import SiteBrokerError
 from config.whole_files import put
 

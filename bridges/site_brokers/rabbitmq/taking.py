@@ -24,8 +24,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from bridges.amqp.connection import Channel, Connection, Incoming
+from bridges.amqp.connection import Channel, Connection
 from bridges.amqp.errors import NOT_FOUND, PRECONDITION_FAILED, ChannelLost
+from bridges.amqp.frames import Incoming
 from bridges.site_brokers.base import NotTaken, SiteBrokerError, in_parts
 from bridges.site_brokers.rabbitmq.bindings import TOPICS, Bindings
 from bridges.site_brokers.rabbitmq.changeover import Changeover

@@ -8,7 +8,8 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from bridges.amqp.connection import Channel, Incoming
+from bridges.amqp.connection import Channel
+from bridges.amqp.frames import Incoming
 from treeconnector.edge import Taken
 
 Read = Callable[[Incoming], Taken | None]

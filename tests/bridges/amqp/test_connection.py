@@ -6,8 +6,9 @@ import pika
 import pytest
 from rabbitmq_server import RabbitServer
 
-from bridges.amqp.connection import Channel, Connection, Incoming
+from bridges.amqp.connection import Channel, Connection
 from bridges.amqp.errors import AmqpLost, AmqpUnreachable, ChannelLost, Unencodable
+from bridges.amqp.frames import Incoming
 from bridges.amqp.server import Server
 
 PLAIN = pika.BasicProperties()

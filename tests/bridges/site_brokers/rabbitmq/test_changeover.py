@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from bridges.amqp.connection import Incoming
+from bridges.amqp.frames import Incoming
 from bridges.site_brokers.base import SiteBrokerError
 from bridges.site_brokers.rabbitmq.changeover import Changeover
 from bridges.site_brokers.rabbitmq.exchanges import Exchanges

@@ -2,7 +2,7 @@
 
 import pika
 
-from bridges.amqp.connection import Incoming
+from bridges.amqp.frames import Incoming
 from bridges.site_brokers.rabbitmq.messages import MARK, mark, taken_from_queue
 
 

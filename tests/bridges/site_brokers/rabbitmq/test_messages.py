@@ -3,7 +3,7 @@
 import pika
 import pytest
 
-from bridges.amqp.connection import Incoming
+from bridges.amqp.frames import Incoming
 from bridges.site_brokers.base import BrokerDelivery
 from bridges.site_brokers.rabbitmq.exchanges import Exchanges
 from bridges.site_brokers.rabbitmq.messages import (

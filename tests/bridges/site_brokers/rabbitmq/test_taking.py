@@ -8,7 +8,7 @@ from typing import Any, cast
 import pika
 import pytest
 
-from bridges.amqp.connection import Incoming
+from bridges.amqp.frames import Incoming
 from bridges.site_brokers.rabbitmq import taking
 from bridges.site_brokers.rabbitmq.exchanges import Exchanges
 from bridges.site_brokers.rabbitmq.replies import MOST, Replies
