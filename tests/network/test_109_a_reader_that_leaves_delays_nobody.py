@@ -13,9 +13,9 @@ import pytest
 from harness import Network
 from mosquitto_clients import Listener
 from rabbitmq_site import Reader
-from test_44_requests_are_answered import Sites, sites, until_taken
+from test_44_requests_are_answered import Sites, sites, tree, until_taken
 
-__all__ = ["sites"]
+__all__ = ["sites", "tree"]
 KEPT = pika.BasicProperties(delivery_mode=2)
 LATER = 40
 Came = Callable[[], list[str]]
