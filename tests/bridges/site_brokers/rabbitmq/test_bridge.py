@@ -474,6 +474,25 @@ class TestSeveralExchanges:
         assert [taken.destination.name for taken in york.desk.taken] == topics
         assert not any(taken.odd for taken in york.desk.taken)
 
+    async def test_a_filter_that_may_not_be_bound_keeps_no_other_back(
+        self, place, applications, rabbitmq: RabbitServer, vhost: str
+    ) -> None:
+        """As the broker says no to a channel, and not to a filter among those that have one answer."""
+        rabbitmq.add_user("choosy", "monitoring")
+        rabbitmq.permit(vhost, "choosy")
+        rights = {"exchange": "amq.topic", "write": ".*", "read": r"^sales\."}
+        rabbitmq.api("PUT", f"/topic-permissions/{vhost}/choosy", rights)
+        york = await place(user="choosy", password="choosy").start()
+        york.want("topic:secret", *(f"topic:sales/{number}" for number in range(250)))
+        await until_bound(york, 250)
+        for number in (0, 99, 100, 249):
+            applications.publish(f"sales.{number}", b"%d" % number, "amq.topic")
+        applications.publish("secret", b"x", "amq.topic")
+        await york.desk.until(lambda: len(york.desk.payloads) == 4)
+        assert york.desk.payloads == [b"0", b"99", b"100", b"249"]
+        (text,) = york.bridge.status()["troubles"].values()
+        assert "access to topic 'secret'" in text
+
     async def test_what_an_older_version_bound_is_unbound(
         self, york, rabbitmq: RabbitServer, vhost: str
     ) -> None:
