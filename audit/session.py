@@ -247,12 +247,10 @@ def _cores(master: str) -> int:
 
 
 def _local_settings(master: str, data_bytes: int) -> dict[str, str]:
-    import pyspark
-
     memory = driver_memory(data_bytes, _machine_bytes())
     speed = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC" if data_bytes < SMALL else "-XX:+UseParallelGC"
     speed += f" -XX:ReservedCodeCacheSize={CODE_CACHE} -XX:MetaspaceSize={METASPACE}"
-    archive = class_archive(Path(os.environ["JAVA_HOME"]), f"pyspark {pyspark.__version__}", time.time())
+    archive = class_archive(Path(os.environ["JAVA_HOME"]), installed(), time.time())
     settings = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -270,6 +268,16 @@ def _local_settings(master: str, data_bytes: int) -> dict[str, str]:
     if data_bytes < SMALL:
         settings["spark.default.parallelism"] = str(_cores(master))
     return settings
+
+
+def installed() -> str:
+    """Which Spark this is. Wrinkle: Java reads an archive only with the very files that it was written of, by
+    place and time, and says nothing; so another environment's Spark of the same version is another."""
+    import pyspark
+
+    folder = Path(pyspark.__file__).parent
+    times = [path.stat().st_mtime_ns for path in sorted((folder / "jars").glob("scala-library*.jar"))]
+    return f"pyspark {pyspark.__version__} {folder} {times}"
 
 
 def _first_jars() -> str:

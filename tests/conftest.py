@@ -235,11 +235,10 @@ def ocaml(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def archive_is_there() -> bool:
     """Whether an audit has left its archive of classes here: a session starts with two thirds of the CPU."""
-    import pyspark
-
     from audit.java import class_archive, java_home
+    from audit.session import installed
 
-    found = class_archive(java_home(), f"pyspark {pyspark.__version__}", time.time())
+    found = class_archive(java_home(), installed(), time.time())
     return found.startswith('"-XX:SharedArchiveFile=')
 
 

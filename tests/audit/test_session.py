@@ -1,5 +1,10 @@
 """A session that fits the data and the machine."""
 
+import os
+import shutil
+from pathlib import Path
+
+import pyspark
 import pytest
 
 from audit import session
@@ -24,3 +29,28 @@ def test_a_shuffle_has_pieces_of_256_mib_for_all_cores(data: int, cores: int, wa
 
 def test_the_session_reckons_in_utc(spark: object) -> None:
     assert spark.conf.get("spark.sql.session.timeZone") == "UTC"  # type: ignore[attr-defined]
+
+
+def test_java_is_given_no_archive_that_another_environment_has_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Java leaves it unread without a word, and each audit would start as the first one does."""
+    home, jars = tmp_path / "jdk", tmp_path / "here" / "jars"
+    home.mkdir()
+    (home / "release").write_text('JAVA_VERSION="17.0.15"')
+    jars.mkdir(parents=True)
+    (jars / "scala-library-2.13.jar").write_bytes(b"")
+    shutil.copytree(tmp_path / "here", tmp_path / "there")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("JAVA_HOME", str(home))
+
+    def archive_of(environment: str) -> str:
+        monkeypatch.setattr(pyspark, "__file__", str(tmp_path / environment / "__init__.py"))
+        return session._local_settings("local[2]", 0)["spark.driver.extraJavaOptions"].split('"')[1]
+
+    here = archive_of("here")
+    assert "-XX:ArchiveClassesAtExit=" in here
+    assert archive_of("here") == here
+    assert archive_of("there") != here
+    os.utime(jars / "scala-library-2.13.jar", (1, 1))
+    assert archive_of("here") != here, "it was installed anew"
