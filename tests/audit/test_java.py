@@ -1,5 +1,6 @@
 """Which Java is taken; without Spark."""
 
+import os
 import stat
 import subprocess
 import sys
@@ -96,5 +97,12 @@ def test_classes_are_kept_by_the_first_run_and_read_once_they_are_whole(
     later = written + java.SETTLED_S + 1
     assert f'"-XX:SharedArchiveFile={path}"' in java.class_archive(home, "pyspark 4", later)
     assert "ArchiveClassesAtExit" in java.class_archive(home, "pyspark 5", later)
+    month = later + java.UNREAD_S
+    os.utime(path, (later, written))
+    java.class_archive(home, "pyspark 5", month - 1)
+    assert path.exists(), "somebody has read it within the month"
+    java.class_archive(home, "pyspark 5", month + 1)
+    assert not path.exists(), "nobody starts from it any more"
+    path.write_bytes(b"")
     monkeypatch.setenv("XDG_CACHE_HOME", str(path))
     assert java.class_archive(home, "pyspark 4", later) == "", "a cache that is no folder"
