@@ -2,9 +2,7 @@
 
 import asyncio
 import contextlib
-import gc
 from collections.abc import AsyncIterator
-from typing import Any
 
 import pytest
 from paho.mqtt.enums import MQTTErrorCode, MQTTProtocolVersion
@@ -147,25 +145,6 @@ async def test_whoever_waits_for_a_session_is_told_before_what_comes_behind() ->
         broker.say(message, packets.suback(packet.packet_id, [1], {}), message, message)
         await until(broker, client, b"behind")
         assert (await asked, len(client.got)) == (1, 4)
-
-
-async def breaks_while_much_is_asked() -> None:
-    async with line() as (broker, client):
-        asked = asyncio.create_task(client.subscribe([Filter(text, 1) for text in "abc"]))
-        await broker.hear()
-        await broker.close()
-        with pytest.raises(SiteBrokerError, match="was lost"):
-            await asked
-        with pytest.raises(SiteBrokerError, match="was lost"):
-            await client.subscribe([Filter(text, 1) for text in "de"])
-
-
-async def test_a_line_that_breaks_is_told_to_whoever_waits_and_not_to_the_loop() -> None:
-    told: list[dict[str, Any]] = []
-    asyncio.get_running_loop().set_exception_handler(lambda _loop, context: told.append(context))
-    await asyncio.create_task(breaks_while_much_is_asked())
-    gc.collect()
-    assert told == []
 
 
 async def test_qos_2_is_given_once_and_released_when_the_broker_says_so() -> None:
