@@ -277,10 +277,6 @@ class Channel:
     async def bind(self, queue: str, exchange: str, key: str) -> None:
         await self._ask(self._raw.queue_bind, queue=queue, exchange=exchange, routing_key=key)
 
-    def bind_unanswered(self, queue: str, exchange: str, key: str) -> None:
-        """Whatever is asked next on this channel is answered after it; a refusal ends the channel."""
-        self._do(self._raw.queue_bind, queue=queue, exchange=exchange, routing_key=key)
-
     async def unbind(self, queue: str, exchange: str, key: str) -> None:
         await self._ask(self._raw.queue_unbind, queue=queue, exchange=exchange, routing_key=key)
 

@@ -9,7 +9,6 @@ filter that nobody wants any more is unbound, even if the node was away when tha
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Iterable, Iterator
-from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,8 +22,6 @@ TOPICS: Final = f"{OURS}topics"
 _FILE: Final = "rabbitmq-topics.json"
 _MOST_BYTES: Final = 256 * 1024 * 1024
 _LANES: Final = 8
-_AT_ONCE: Final = 100
-"""Bindings of a lane that have one answer."""
 
 
 class _Lane:
@@ -79,8 +76,8 @@ class Bindings:
         fresh, gone = keys - self._bound, before - keys
         if fresh or gone or self._written is None:
             await self._write(keys | before)
-            await self._do_all(self._bind_some, fresh)
-            await self._do_all(self._unbind_some, gone)
+            await self._do_all(self._bind_one, fresh)
+            await self._do_all(self._unbind_one, gone)
             await self._write(keys)
         return True
 
@@ -89,53 +86,41 @@ class Bindings:
         await asyncio.to_thread(_save, self._file, sorted(self._written))
 
     async def _do_all(
-        self, what: Callable[[list[Binding], _Lane], Awaitable[None]], keys: Iterable[Binding]
+        self, what: Callable[[Binding, _Lane], Awaitable[None]], keys: Iterable[Binding]
     ) -> None:
         """Several at once: the broker writes each to its disk before it answers."""
         rest = iter(sorted(keys))
 
         async def work(lane: _Lane) -> None:
-            while some := list(islice(rest, _AT_ONCE)):
-                await what(some, lane)
+            for key in rest:
+                await what(key, lane)
 
         await asyncio.gather(*map(work, self._lanes))
 
-    async def _bind_some(self, keys: list[Binding], lane: _Lane) -> None:
-        """Wait for the last answer only; if one is refused, each is asked for, to know which."""
+    async def _bind_one(self, key: Binding, lane: _Lane) -> None:
         bound = self._bound  # of the queue that is there now: it may be gone when we know
-        try:
-            channel = await self._channel(lane)
-            for key in keys[:-1]:
-                channel.bind_unanswered(TOPICS, *key)
-            await self._bind(channel, keys[-1])
-            bound.update(keys)
-        except ChannelLost as error:
-            if error.code == 0:
-                raise
-            bound.update([key for key in keys if await self._do(self._bind, key, lane)])
+        if await self._do(self._bind, key, lane):
+            bound.add(key)
 
-    async def _unbind_some(self, keys: list[Binding], lane: _Lane) -> None:
-        for key in keys:
-            await self._do(self._unbind, key, lane)
-            self._bound.discard(key)
+    async def _unbind_one(self, key: Binding, lane: _Lane) -> None:
+        await self._do(self._unbind, key, lane)
+        self._bound.discard(key)
 
     async def _do(
         self, what: Callable[[Channel, Binding], Awaitable[Any]], key: Binding, lane: _Lane
     ) -> bool:
         """Whether the broker let us; if not, it has closed the channel."""
+        channel = lane.channel
+        if channel is None or not channel.is_open:
+            channel = lane.channel = await self._connection.channel()
         try:
-            await what(await self._channel(lane), key)
+            await what(channel, key)
         except ChannelLost as error:
             if error.code == 0:
                 raise
             self._trouble(key.key, error.text)
             return False
         return True
-
-    async def _channel(self, lane: _Lane) -> Channel:
-        if lane.channel is None or not lane.channel.is_open:
-            lane.channel = await self._connection.channel()
-        return lane.channel
 
     async def _declare(self, channel: Channel, _key: Binding) -> None:
         """Take the queue that is there: of the type that the virtual host gave it when it was made."""

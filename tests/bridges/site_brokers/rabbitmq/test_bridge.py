@@ -477,7 +477,7 @@ class TestSeveralExchanges:
     async def test_a_filter_that_may_not_be_bound_keeps_no_other_back(
         self, place, applications, rabbitmq: RabbitServer, vhost: str
     ) -> None:
-        """As the broker says no to a channel, and not to a filter among those that have one answer."""
+        """The broker ends the channel on which it was asked for."""
         rabbitmq.add_user("choosy", "monitoring")
         rabbitmq.permit(vhost, "choosy")
         rights = {"exchange": "amq.topic", "write": ".*", "read": r"^sales\."}
