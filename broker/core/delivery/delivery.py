@@ -183,8 +183,8 @@ class Dispatcher:
         except FrameError:
             return False
         entry.given |= given.bits
+        destination = entry.queue.destination or entry.stored.header.destination
         for policy in self.policies.routed:
-            destination = entry.queue.destination or entry.stored.header.destination
             policy.routed(destination, LOCAL, count, entry.queue.pattern)
         self.custody.trace.delivered(given)
         if consumer.session.token:  # the node itself has none

@@ -5,12 +5,13 @@ import contextlib
 from collections.abc import AsyncIterator
 
 import pytest
+from one_by_one import one_by_one
 from paho.mqtt.enums import MQTTErrorCode, MQTTProtocolVersion
 
 from bridges.mqtt import packets
 from bridges.mqtt.bulk import PahoInBulk
 from bridges.mqtt.packets import Packet, PacketAnswer, Publish, Subscribe
-from bridges.mqtt.readers import Acknowledged, Alike, PacketReader
+from bridges.mqtt.readers import PacketReader
 from bridges.properties import MqttProperties
 from bridges.site_brokers.base import SiteBrokerError
 from bridges.site_brokers.mosquitto.connection import Filter, MqttConnection, Post, Received
@@ -30,15 +31,9 @@ class Broker:
         self.writer, packet_reader = writer, PacketReader(1 << 20)
         with contextlib.suppress(ConnectionError):
             while data := await reader.read(65_536):
-                for packet in packet_reader.feed(data):
+                for packet in one_by_one(packet_reader, data):
                     if isinstance(packet, packets.Connect):
                         writer.write(packets.connack(present=True, code=0, said={}))
-                    elif isinstance(packet, Alike):
-                        for each in packet.publishes:
-                            self.heard.put_nowait(each)
-                    elif isinstance(packet, Acknowledged):
-                        for number in packet.packet_ids:
-                            self.heard.put_nowait(PacketAnswer(packets.PUBACK, number))
                     else:
                         self.heard.put_nowait(packet)
 

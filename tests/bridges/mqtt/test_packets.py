@@ -5,6 +5,7 @@ import contextlib
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from one_by_one import one_by_one
 
 from bridges.mqtt import packets, properties
 from bridges.mqtt.fields import PacketError, variable
@@ -22,23 +23,14 @@ from bridges.mqtt.packets import (
     WrongLevel,
 )
 from bridges.mqtt.properties import Name
-from bridges.mqtt.readers import Acknowledged, Alike, PacketReader, ServerReader
+from bridges.mqtt.readers import PacketReader, ServerReader
 from broker.mqtt.reasons import Reason
 
 CONNECT = b"\x10\x10\x00\x04MQTT\x04\x02\x00\x3c\x00\x04till"
 
 
 def fed(reader: PacketReader, data: bytes) -> list[packets.Packet]:
-    """Packet by packet, rows too."""
-    found: list[packets.Packet] = []
-    for packet in reader.feed(data):
-        if isinstance(packet, Alike):
-            found += packet.publishes
-        elif isinstance(packet, Acknowledged):
-            found += [PacketAnswer(packets.PUBACK, each) for each in packet.packet_ids]
-        else:
-            found.append(packet)
-    return found
+    return list(one_by_one(reader, data))
 
 
 def read(data: bytes, most: int = 1 << 20) -> list[packets.Packet]:

@@ -6,10 +6,11 @@ from typing import Any
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from one_by_one import one_by_one
 
 from bridges.mqtt import packets, readers
 from bridges.mqtt.fields import PacketError
-from bridges.mqtt.packets import PacketAnswer, Publish
+from bridges.mqtt.packets import Publish
 from bridges.mqtt.readers import Acknowledged, Alike, PacketReader
 
 _ROW = b"\x32\x07\x00\x01t\x00\x05hi"
@@ -51,13 +52,8 @@ def read(stream: bytes, level: int, part: int = 1 << 20, most: int = 400) -> tup
     reader.level, reader.cuts = level, level == 4
     try:
         for start in range(0, len(stream), part):
-            for packet in reader.feed(stream[start : start + part]):
-                if isinstance(packet, Alike):
-                    found += packet.publishes
-                elif isinstance(packet, Acknowledged):
-                    found += [PacketAnswer(packets.PUBACK, each) for each in packet.packet_ids]
-                else:
-                    found.append(packet)
+            for packet in one_by_one(reader, stream[start : start + part]):
+                found.append(packet)
     except PacketError as error:
         return found, str(error)
     return found, ""
