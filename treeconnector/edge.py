@@ -47,7 +47,7 @@ class BrokerDelivery(NamedTuple):
 
     `message.properties.expires_in` is what remains of it now. `persistent` False: confirm it once it is
     sent; no answer of the broker is needed. `alone`: it is for this consumer at the broker
-    and for nobody else there.
+    and for nobody else there. `name`: the message's, for ever and anywhere, where it is retained.
     """
 
     id: int
@@ -57,3 +57,4 @@ class BrokerDelivery(NamedTuple):
     retained: bool
     again: bool
     alone: BrokerConsumer | None = None
+    name: bytes = b""

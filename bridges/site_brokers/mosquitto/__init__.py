@@ -5,7 +5,7 @@
 | `bridge` | the port `bridges.site_brokers.base.Bridge`: what holds the rest together |
 | `connection`, `login` | one MQTT connection, with paho; why a broker did not let us in |
 | `taking`, `filters` | subscribing to what others want; our filters and their ids |
-| `publishing` | giving messages to the broker, and its answers |
+| `publishing`, `given` | giving messages to the broker, and its answers; which retained ones it has |
 | `replies` | answers that applications here wait for |
 | `messages`, `names` | properties as paho has them; how queues, topics and nodes are spelled |
 | `discovery`, `log_lines` | who reads what, from the broker's log and counts |

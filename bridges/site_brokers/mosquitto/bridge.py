@@ -31,6 +31,7 @@ from bridges.site_brokers.base import (
 from bridges.site_brokers.mosquitto.connection import Filter, MqttConnection, Post, Received
 from bridges.site_brokers.mosquitto.discovery import VERSION, LogDiscovery
 from bridges.site_brokers.mosquitto.filters import OwnFilters
+from bridges.site_brokers.mosquitto.given import GIVEN, Given
 from bridges.site_brokers.mosquitto.inspection import inspect
 from bridges.site_brokers.mosquitto.login import ONE_ID, MqttAccess, Unsupported
 from bridges.site_brokers.mosquitto.loop_detection import LoopDetection
@@ -81,7 +82,7 @@ class MosquittoBridge:
         self._saving: asyncio.TimerHandle | None = None
         self._saved_at = float("-inf")
         self._version = ""
-        self._inherited = b""
+        self._inherited = self._given = b""
         self._leaving = False
 
     def __repr__(self) -> str:
@@ -153,7 +154,15 @@ class MosquittoBridge:
         )
         filters, loops = OwnFilters(memory.filters), LoopDetection(memory.retained)
         publishing = Poster(
-            client, self._names, filters, desk, loops, self._ownership, self._poison, self._save_soon
+            client,
+            self._names,
+            filters,
+            desk,
+            loops,
+            self._ownership,
+            self._poison,
+            self._save_soon,
+            Given(self._given),
         )
         taking = Subscriber(
             client,
@@ -211,6 +220,8 @@ class MosquittoBridge:
             self._ownership.heard(received.topic, received.payload, received.retained)
         elif received.topic == FILTERS:
             self._inherited = received.payload if received.retained else self._inherited
+        elif received.topic == GIVEN:
+            self._given = received.payload if received.retained else self._given
         elif self._withdrawal is None or not self._withdrawal.heard(received):
             discovery.heard(received)
 
@@ -220,8 +231,8 @@ class MosquittoBridge:
         def say(topic: str, payload: bytes, retained: bool) -> None:
             door.post(Post(topic, payload, 1, retained, MqttProperties(), lambda code: None))
 
-        self._inherited = b""
-        own = [Filter(HOLDER, 1, own=True), Filter(WHO, 1, own=True), Filter(FILTERS, 1, own=True)]
+        self._inherited = self._given = b""
+        own = [Filter(each, 1, own=True) for each in (HOLDER, WHO, FILTERS, GIVEN)]
         holder, who, *_ = await door.subscribe([*own, Filter(VERSION, 0), Filter(ROUND, 1)])
         self._ownership.ask(say, lambda text: end(SiteBrokerRefused(text)))
         await asyncio.sleep(0.05)
@@ -233,7 +244,7 @@ class MosquittoBridge:
                 f"the broker at {self._setup.settings.uri} does not let us write and read {OURS}#: give"
                 " site_broker's user the permissions that `sapwood node check` prints"
             )
-        await door.unsubscribe([FILTERS])
+        await door.unsubscribe([FILTERS, GIVEN])
         self._ownership.hold()
 
     async def _close(self, clients: list[MqttConnection]) -> None:
@@ -307,7 +318,7 @@ class MosquittoBridge:
     # --- memory
 
     def _save_soon(self) -> None:
-        """At most once in `_SAVE_AFTER`. A kill before it makes a retained message come again."""
+        """At most once in `_SAVE_AFTER`."""
         if self._saving is None:
             loop = asyncio.get_running_loop()
             due = max(self._saved_at + _SAVE_AFTER, loop.time() + _GATHERS)

@@ -15,6 +15,7 @@ from bridges.site_brokers.base import BrokerDelivery, Desk, unanswerable
 from bridges.site_brokers.mosquitto.connection import UNSPEAKABLE, MqttConnection, Post
 from bridges.site_brokers.mosquitto.discovery import LogDiscovery
 from bridges.site_brokers.mosquitto.filters import OwnFilters
+from bridges.site_brokers.mosquitto.given import GIVEN, Given
 from bridges.site_brokers.mosquitto.loop_detection import LoopDetection, digest
 from bridges.site_brokers.mosquitto.messages import REASONS
 from bridges.site_brokers.mosquitto.names import Names, Unspellable
@@ -40,6 +41,7 @@ class Poster:
         ownership: Ownership,
         poison: PoisonMessages,
         changed: Callable[[], None],
+        given: Given,
     ) -> None:
         self._client = client
         self._names = names
@@ -49,10 +51,11 @@ class Poster:
         self._ownership = ownership
         self._poison = poison
         self._changed = changed
+        self._given = given
         self._discovery: LogDiscovery | None = None
         self._posts: deque[tuple[BrokerDelivery, Post]] = deque()
         self._unanswered: dict[int, None] = {}
-        self._unsaved: dict[int, str] = {}
+        self._unsaved: dict[int, tuple[str, bytes]] = {}
         self._thrown_away: list[tuple[BrokerDelivery, str]] = []
 
     def __repr__(self) -> str:
@@ -75,7 +78,11 @@ class Poster:
         """
         unsaved, self._unsaved = self._unsaved, {}
         self._desk.confirm(list(unsaved))
-        return unsaved.values()
+        if self._given.confirmed([name for _, name in unsaved.values()]):
+            self._say_given()
+        if unsaved:
+            self._changed()
+        return [topic for topic, _ in unsaved.values()]
 
     def deliver(self, batch: Sequence[BrokerDelivery]) -> None:
         for delivery in batch:
@@ -88,7 +95,9 @@ class Poster:
             except Unspellable as error:
                 self._desk.refuse(delivery.id, str(error))
                 continue
-            if post is not None:
+            if post is not None and self._given.has(delivery):
+                self._unsaved[delivery.id] = post.topic, delivery.name
+            elif post is not None:
                 self._posts.append((delivery, post))
         self.go_on()
 
@@ -96,13 +105,17 @@ class Poster:
         """As far as it may; the broker has answered. One by one while one of them may be what it ended the
         connection for.
         """
+        is_said = True
         while self._posts and not (self._poison.any and self._unanswered):
             delivery, post = self._posts[0]
             if self._filters.awaits(post.properties.response_topic):
-                return
+                break
             self._posts.popleft()
             self._unanswered[delivery.id] = None
             self._client.post(post)
+            is_said = not self._given.note(delivery) and is_said
+        if not is_said:
+            self._say_given()
 
     def _post(self, delivery: BrokerDelivery) -> Post | None:
         properties, key = delivery.message.properties, delivery.destination
@@ -128,6 +141,9 @@ class Poster:
             topic, payload, qos, delivery.retained, said, lambda code: self._answered(delivery, topic, code)
         )
 
+    def _say_given(self) -> None:
+        self._client.post(self._given.post(self._client.max_packet - len(GIVEN) - ENVELOPE))
+
     def say(self, post: Post) -> None:
         """Something of our own."""
         self._remember(post.topic, post.payload)
@@ -147,13 +163,15 @@ class Poster:
         self.go_on()
 
     def _settle(self, delivery: BrokerDelivery, topic: str, code: int) -> None:
+        if code >= FAILURE:
+            self._given.refused(delivery)
         if code == _NOBODY and delivery.destination.kind == Kind.QUEUE:
             self._unread(delivery, topic)
             return
         if code == _NOBODY and self._discovery is not None:
             self._discovery.nobody(delivery, topic)
         if code < FAILURE and delivery.retained:
-            self._unsaved[delivery.id] = topic  # or a crash forgets that this is from the tree
+            self._unsaved[delivery.id] = topic, delivery.name  # or a crash forgets that this is from the tree
             self._changed()
         elif code < FAILURE:
             self._desk.confirm([delivery.id])

@@ -17,6 +17,7 @@ from bridges.site_brokers.base import Desk, NotTaken, SiteBrokerError, Taken, un
 from bridges.site_brokers.mosquitto.connection import Filter, MqttConnection, Post, Received
 from bridges.site_brokers.mosquitto.discovery import LogDiscovery
 from bridges.site_brokers.mosquitto.filters import Copies, OwnFilters
+from bridges.site_brokers.mosquitto.given import GIVEN
 from bridges.site_brokers.mosquitto.loop_detection import LoopDetection, digest
 from bridges.site_brokers.mosquitto.memory import Memory
 from bridges.site_brokers.mosquitto.names import OURS, Names, Unspellable
@@ -145,7 +146,8 @@ class Subscriber:
         await self._last.wait()
         while self._taking or self._gathered:
             await asyncio.sleep(_LOOK_AGAIN)
-        self._leave_filters(b"")
+        self._leave(FILTERS, b"")
+        self._leave(GIVEN, b"")
 
     def saved(self) -> None:
         """The memory is on disk. Leave our filters at the broker, for the machine that comes after."""
@@ -155,10 +157,10 @@ class Subscriber:
         said = written(self._filters.ids)
         if said != self._inherited and len(said) + ENVELOPE < self._client.max_packet:
             self._inherited = said
-            self._leave_filters(said)
+            self._leave(FILTERS, said)
 
-    def _leave_filters(self, said: bytes) -> None:
-        self._poster.say(Post(FILTERS, said, 1, True, MqttProperties(), lambda code: None))
+    def _leave(self, name: str, said: bytes) -> None:
+        self._poster.say(Post(name, said, 1, True, MqttProperties(), lambda code: None))
 
     # --- subscriptions
 

@@ -76,13 +76,16 @@ class SiteConsumer(PushConsumer):
         assert self.connection is not None
         self.connection.messages_out += given.messages
         persistent, retained = header.persistent, bool(header.flags & bundles.Flag.RETAINED)
-        self.come(
-            given,
-            [
-                BrokerDelivery(given.first + offset, header.destination, message, persistent, retained, again)
-                for offset, message in enumerate(messages)
-            ],
-        )
+        deliveries = [
+            BrokerDelivery(given.first + offset, header.destination, message, persistent, retained, again)
+            for offset, message in enumerate(messages)
+        ]
+        if retained:
+            begin = given.position
+            deliveries = [
+                each._replace(name=header.id + bytes((at,))) for at, each in enumerate(deliveries, begin)
+            ]
+        self.come(given, deliveries)
 
 
 def _aged(message: Message, age: float) -> Message:

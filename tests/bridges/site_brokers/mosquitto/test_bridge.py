@@ -157,12 +157,16 @@ async def test_nobody_is_asked_before_his_answer_is_heard(server: MosquittoServe
 
 @asynccontextmanager
 async def machine(
-    directory: Path, server: MosquittoServer, *wanted: str, is_told: bool = True
+    directory: Path,
+    server: MosquittoServer,
+    *wanted: str,
+    is_told: bool = True,
+    versions: tuple[MQTTProtocolVersion, ...] = (V5, V3),
 ) -> AsyncIterator[tuple[MosquittoBridge, FakeDesk]]:
     """The node york on a machine with a database of its own, which is killed at the end."""
     settings = SiteBroker(uri=server.uri)
     setup = Setup("test", "york", directory.name, directory, settings, None, None, 5.0, 1 << 20, 1000)
-    bridge, desk = MosquittoBridge(setup), FakeDesk()
+    bridge, desk = MosquittoBridge(setup, versions), FakeDesk()
     desk.is_told = is_told
     bridge.want(frozenset(map(parse, wanted)))
     running = asyncio.ensure_future(bridge.run(desk))
@@ -237,3 +241,32 @@ async def test_what_comes_to_a_restarted_broker_before_its_node_does_is_taken_on
             assert [each.again for each in desk.taken] == [True, *[False] * 5]
     finally:
         server.stop()
+
+
+@pytest.mark.parametrize("version", [V5, V3], ids=["5", "3.1.1"])
+async def test_a_node_that_is_killed_does_not_put_what_it_gave_in_the_place_of_what_was_retained_since(
+    server: MosquittoServer, tmp_path: Path, version: MQTTProtocolVersion, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bridges.site_brokers.mosquitto.bridge._GATHERS", 3600.0)  # nothing is saved before
+    given = [retained(number, b"%d" % number) for number in range(4)]
+    with Listener(server.port, "-t", "down/#", "-q", "1", "-i", "till") as till:
+        async with machine(tmp_path / "york", server, versions=(version,)) as (bridge, desk):
+            bridge.deliver(given[:3])
+            await till.until(3)
+            assert not desk.confirmed
+        publish(server.port, "down/x", b"newer", "-r")
+        await till.until(4)
+        for _ in range(2):  # killed once more before that is saved
+            async with machine(tmp_path / "york", server, versions=(version,)) as (bridge, desk):
+                bridge.deliver([each._replace(again=True) for each in given[:3]])
+                assert not desk.confirmed
+        monkeypatch.undo()
+        async with machine(tmp_path / "york", server, versions=(version,)) as (bridge, desk):
+            bridge.deliver([each._replace(again=True) for each in given])
+            await until(lambda: desk.confirmed == [0, 1, 2, 3])
+        await till.until(5)
+        assert till.payloads() == ["0", "1", "2", "newer", "3"]
+
+
+def retained(number: int, payload: bytes) -> BrokerDelivery:
+    return delivery(number, "topic:down/x", payload, retained=True)._replace(name=b"n%d" % number)
