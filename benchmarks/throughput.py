@@ -121,8 +121,8 @@ def plan(options: argparse.Namespace) -> list[tuple[str, str, Task]]:
     if options.rate:
         paced = int(options.rate * options.seconds)
         tasks.append(Task("", paced, 1, options.payloads[0], options.rate, warm_up=paced // 10))
-    runs = [(system, way, task) for task in tasks for way in options.directions for system in options.systems]
-    return [(system, way, _fewer(system, task)) for system, way, task in runs for _ in range(options.repeat)]
+    ways = [(way, task) for task in tasks for way in options.directions for _ in range(options.repeat)]
+    return [(system, way, _fewer(system, task)) for way, task in ways for system in options.systems]
 
 
 def _fewer(system: str, task: Task) -> Task:
@@ -180,7 +180,9 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--systems", nargs="*", choices=(*SYSTEMS, *OVER_BROKERS), default=list(SYSTEMS))
     parser.add_argument("--rate", type=float, default=500.0, help="messages a second for latency; 0 = not")
     parser.add_argument("--seconds", type=float, default=10.0, help="how long at that rate")
-    parser.add_argument("--repeat", type=int, default=1, help="how often each; every run has its row")
+    parser.add_argument(
+        "--repeat", type=int, default=1, help="how often, the systems in turn; each run has its row"
+    )
     parser.add_argument("--json", type=Path, help="write everything there")
     parser.add_argument("--directory", type=Path, help="where the stores lie: a real disk, not tmpfs")
     parser.add_argument("--profile", choices=("root", "branch", "leaf"), default="", help="profile this node")
