@@ -98,4 +98,7 @@ def checked_name(text: str) -> str:
 
 def clean(text: str) -> str:
     """A text that may be logged and shown: cut, and without control characters."""
-    return "".join(each if each.isprintable() else " " for each in text[:MAX_TEXT])
+    text = text[:MAX_TEXT]
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() else " " for each in text)
