@@ -280,6 +280,7 @@ class NodeCore:
                 self.relocation.forget(parent, moved=False)
         self.permits.begin()
         self.upward.begin()
+        self.topics.fan_out.begin()
         self.following.begin()
         self._settle()
         for queue in list(self.custody.queues.values()):

@@ -44,8 +44,8 @@ class BundleRow(NamedTuple):
 
 
 class CopyRow(NamedTuple):
-    """One duty to deliver a bundle. `place`: 'queue:NAME[@NODE]', 'link:NODE', 'subscription:ID', 'dead', or
-    'upward' (for a parent, while there is none).
+    """One duty to deliver a bundle. `place`: 'queue:NAME[@NODE]', 'link:NODE', 'subscription:ID', 'dead',
+    'upward' (for a parent, while there is none), or 'subscriptions:' (for all whose ids follow in `note`).
 
     `number`: the link's sequence number, 0 = none yet. `done`: mask of messages dealt with. `came`: node
     that handed it over, '' = entered here. `transfer`: first transfer id given to its messages, 0 = none.

@@ -30,7 +30,10 @@ PREFIX: Final = "mqtt/"
 _MAX_ID: Final = 250
 _LONGEST_WHY: Final = 200
 _NO_LIMIT: Final = 1 << 32
-_MOST_WAITING: Final = 65_535
+MOST_WAITING: Final = 8192
+"""Messages that a client is given and has not answered, whatever it says. With nearly all of the 65,535
+identifiers in use each message looks through all of them for one that is free.
+"""
 
 
 class Wishes(NamedTuple):
@@ -48,11 +51,11 @@ class Wishes(NamedTuple):
 
 def wishes_of(connect: Connect) -> Wishes:
     if connect.level != LEVEL_5:
-        return Wishes(0 if connect.clean else NEVER, _MOST_WAITING, _NO_LIMIT, 0)
+        return Wishes(0 if connect.clean else NEVER, MOST_WAITING, _NO_LIMIT, 0)
     said = connect.properties
     return Wishes(
         said.get(Name.SESSION_EXPIRY, 0),
-        said.get(Name.RECEIVE_MAXIMUM, _MOST_WAITING),
+        min(said.get(Name.RECEIVE_MAXIMUM, MOST_WAITING), MOST_WAITING),
         said.get(Name.MAXIMUM_PACKET_SIZE, _NO_LIMIT),
         said.get(Name.TOPIC_ALIAS_MAXIMUM, 0),
         bool(said.get(Name.REQUEST_PROBLEM_INFORMATION, 1)),

@@ -19,7 +19,7 @@ from typing import Any, Final, Protocol
 
 from msgspec.structs import replace
 
-from broker.core.messages.queue_names import SUBSCRIPTION, Spool
+from broker.core.messages.queue_names import FAN_OUT, SUBSCRIPTION, Spool
 from broker.core.messages.resting import Resting, RestingTotal
 from broker.core.messages.summaries import SPOOLS, Summary, is_sparse, unpacked
 from broker.core.messages.tally import Tally
@@ -411,7 +411,9 @@ class Queue:
 
     def __post_init__(self) -> None:
         for_a_node = self.destination is not None and self.destination.kind == Kind.TOPIC
-        self.keeps = (self.destination is not None and not for_a_node) or self.name.startswith(SUBSCRIPTION)
+        self.keeps = (self.destination is not None and not for_a_node) or self.name.startswith(
+            (SUBSCRIPTION, FAN_OUT)
+        )
         self.waiting = Backlog(self._paging)
         self.resting = Resting(self._paging.resting)
 

@@ -199,6 +199,7 @@ class Trace:
         self._same: dict[Any, Any] = {}
         self._notes: OrderedDict[bytes, tuple[Note, ...]] = OrderedDict()
         self._noted = 0
+        self._looked_at = b""
         self._waiting: list[Callable[[], None]] = []
         self._refusal: tuple[object, ...] = ()
         self._refused_at = float("-inf")
@@ -328,7 +329,8 @@ class Trace:
             return
         stored = given.entry.stored
         header = stored.header
-        if stored.messages is not None and header.id not in self._notes:
+        if stored.messages is not None and header.id != self._looked_at and header.id not in self._notes:
+            self._looked_at = header.id  # hundreds of consumers may each have a message of it
             self._note(header.id, notes_of(stored.messages, b""))
         self._put(DELIVERED, token, (header, given.bits, given.messages, given.first))
         if self._waiting:

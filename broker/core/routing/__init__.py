@@ -6,6 +6,7 @@
 | `arrivals` | a bundle that comes: was it here before, where does it wait, or does it go straight on |
 | `forwarding` | from a queue to an outbox, and what comes back |
 | `topics` | one message to every subscriber, each once |
+| `fan_out` | its copies for subscriptions here, a part in each commit where they are many |
 | `greetings` | retained messages for new filters, a part in each turn |
 | `earlier_writers` | retained values of other nodes whose place another one takes: who is told |
 | `subscriptions` | whose a subscription is, how long it lasts, and its id |

@@ -16,10 +16,12 @@ class Subscription:
     """A session's interest in a topic pattern; entries for it wait in its place. `name`: '' = not durable.
 
     `deaf`: it is not given what its own session sends. `pattern`: '' = it has several. `holders`: kept
-    sessions that have part in it, where it is shared.
+    sessions that have part in it, where it is shared. `begins`: entries below that row are none of its.
     """
 
-    __slots__ = ("attached", "deaf", "holders", "id", "name", "pattern", "queue", "seen", "session")
+    __slots__ = (
+        "attached", "begins", "deaf", "holders", "id", "name", "pattern", "queue", "seen", "session",
+    )  # fmt: skip
 
     def __init__(self, session: str, name: str, pattern: str, queue: Queue, seen: float) -> None:
         self.id = queue.name.removeprefix(SUBSCRIPTION)
@@ -31,9 +33,14 @@ class Subscription:
         self.attached = False
         self.deaf = False
         self.holders = 0
+        self.begins = 0
 
     def __repr__(self) -> str:
         return f"<Subscription {self.id} to {self.pattern} messages={self.queue.messages}>"
+
+    def is_deaf_to(self, sender: str) -> bool:
+        """Is it not given what this session sends?"""
+        return self.deaf and bool(sender) and self.session == sender
 
     @property
     def lasts(self) -> bool:

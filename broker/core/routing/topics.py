@@ -18,6 +18,7 @@ from broker.core.messages.queue import Queue, StoredBundle
 from broker.core.messages.queue_names import SUBSCRIPTION, UPWARD, Spool
 from broker.core.messages.retained import Retained, kept_of
 from broker.core.routing.earlier_writers import EarlierWriters, value_of
+from broker.core.routing.fan_out import FanOut
 from broker.core.routing.forwarding import Forwarder
 from broker.core.routing.greetings import Greetings, Reader
 from broker.core.routing.subscriptions import Subscription, space_of, subscription_id
@@ -70,6 +71,7 @@ class Topics:
         self.greetings = Greetings(
             context, lookup, self.retained, self.subscriptions, self._give, self.forget
         )
+        self.fan_out = FanOut(context, self.subscriptions, self._trie.match, self._give_live)
         self.earlier_writers = EarlierWriters(context, self.retained, self.greetings)
 
     def __repr__(self) -> str:
@@ -87,7 +89,9 @@ class Topics:
             found.seen = self._context.clock.now
             self._put(found)
             return found, False
-        return self._add(session, name, pattern, self._context.clock.now), True
+        made = self._add(session, name, pattern, self._context.clock.now)
+        made.begins = self._custody.next_row
+        return made, True
 
     def find(self, session: str, name: str, pattern: str) -> Subscription | None:
         return self.subscriptions.get(subscription_id(session, name, pattern))
@@ -220,13 +224,17 @@ class Topics:
 
     def _locally(self, stored: StoredBundle, came: str, sender: str) -> bool:
         matched = self._trie.match(stored.header.destination.name)
-        for reader in matched if self.greetings else ():
-            self._greet_first(reader, stored.header)
+        if stored.header.flags & Flag.RETAINED and self.greetings:
+            for reader in matched:
+                self._greet_first(reader, stored.header)  # before what it replaces is given
         if sender:
-            matched = {each for each in matched if not (each.deaf and each.session == sender)}
-        for subscription in matched:
-            self.give(subscription, stored, came)
+            matched = {each for each in matched if not each.is_deaf_to(sender)}
+        self.fan_out.publish(stored, came, sender, matched)
         return bool(matched)
+
+    def _give_live(self, subscription: Subscription, stored: StoredBundle, came: str) -> None:
+        self._greet_first(subscription, stored.header)
+        self.give(subscription, stored, came)
 
     def give(self, subscription: Subscription, stored: StoredBundle, came: str) -> None:
         """To this one, whether it asked or not."""

@@ -1,5 +1,7 @@
 """What a node remembers of bundles: each step on the way, in order, bounded, and no message's content."""
 
+from collections.abc import Sequence
+
 import pytest
 
 from broker.core.clock import Clock
@@ -241,3 +243,28 @@ class Asking(SimulatedClient):
 
     def opened(self) -> None:
         self.say(Login(VERSION, self.name))
+
+
+def test_a_bundle_whose_messages_go_to_a_consumer_each_is_looked_at_once(
+    forest: Forest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each time all of it was looked at anew."""
+    forest.add("hq")
+    count, looked = 50, list[int]()
+    readers = [
+        forest.consumer("hq", "topic:prices", f"r{number}", credit=1, durable="d", group="g", auto=False)
+        for number in range(count)
+    ]
+    forest.settle()
+
+    def counted(messages: Sequence[Message], body: bytes) -> tuple[Note, ...]:
+        looked.append(len(messages))
+        return notes_of(messages, body)
+
+    monkeypatch.setattr(trace, "notes_of", counted)
+    forest.producer("hq").send("topic:prices", *(b"%d" % number for number in range(count)))
+    forest.settle(1.0)
+    assert sorted(reader.payloads for reader in readers) == sorted(
+        [b"%d" % number] for number in range(count)
+    )
+    assert looked == [count]
