@@ -48,6 +48,7 @@ class BrokerDelivery(NamedTuple):
     `message.properties.expires_in` is what remains of it now. `persistent` False: confirm it once it is
     sent; no answer of the broker is needed. `alone`: it is for this consumer at the broker
     and for nobody else there. `name`: the message's, for ever and anywhere, where it is retained.
+    `at`: the node's running time; what is given again keeps its id.
     """
 
     id: int
@@ -58,3 +59,4 @@ class BrokerDelivery(NamedTuple):
     again: bool
     alone: BrokerConsumer | None = None
     name: bytes = b""
+    at: float = 0.0

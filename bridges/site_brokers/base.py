@@ -130,6 +130,10 @@ class Desk(Protocol):
     def refuse(self, id: int, reason: str) -> None:
         """The broker will not have this one: it is a dead letter. `reason`: `CODE` or `CODE: text`."""
 
+    def again(self, delivery: BrokerDelivery) -> None:
+        """The broker threw this one away, and it is read there now. Nothing happens if its readers were told
+        to have gone meanwhile: it is with others then."""
+
     @property
     def is_told(self) -> bool:
         """Does the node hear now who reads what elsewhere in the tree?"""

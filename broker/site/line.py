@@ -105,6 +105,12 @@ class SiteLine:
             self._host.core.site.refuse(id, reason)
             self._host.wake()
 
+    def again(self, delivery: BrokerDelivery) -> None:
+        if self.open:
+            self._advance()
+            self._host.core.site.again(delivery)
+            self._host.wake()
+
     @property
     def is_told(self) -> bool:
         """Is a parent there, or none above?"""

@@ -116,6 +116,7 @@ class FakeDesk:
         self.taken: list[Taken] = []
         self.confirmed: list[int] = []
         self.refused: dict[int, str] = {}
+        self.thrown_away: list[int] = []
         self.broker = ""
         self.completed = 0
         self.is_told = True
@@ -148,6 +149,9 @@ class FakeDesk:
 
     def refuse(self, id: int, reason: str) -> None:
         self.refused[id] = reason
+
+    def again(self, delivery: BrokerDelivery) -> None:
+        self.thrown_away.append(delivery.id)
 
     def outdated(self, names: Iterable[str]) -> list[str]:
         return [name for name in names if name in self.unread]

@@ -49,7 +49,8 @@ class _KnownClient:
         self.v5 = v5
         self.online = True
         self.sure = True
-        self.filters: dict[str, None] = {}
+        self.filters: dict[str, int] = {}
+        """With the table's `moment` when it was heard last; 0 = not since our connection."""
 
     def count(self, shared: bool) -> int:
         return sum(text.startswith(SHARE) == shared for text in self.filters)
@@ -59,6 +60,7 @@ class SubscriptionTable:
     """`most`: filters that it holds; more are counted in `over`. `own`: client ids that are none.
 
     `unknown`: subscriptions that the broker counts and nobody knows. `cut`: lines that were too long.
+    `moment`: how many subscriptions were heard of.
     """
 
     def __init__(self, most: int, own: Iterable[str] = ()) -> None:
@@ -66,6 +68,7 @@ class SubscriptionTable:
         self._clients: dict[str, _KnownClient] = {}
         self._ghosts: OrderedDict[str, _KnownClient] = OrderedDict()
         self._size = 0
+        self.moment = 0
         self.own = set(own)
         self.unknown = {False: 0, True: 0}
         self.over = 0
@@ -90,6 +93,10 @@ class SubscriptionTable:
         for name, client in self._clients.items():
             for text in client.filters:
                 yield name, text
+
+    def heard_since(self, moment: int, name: str, text: str) -> bool:
+        """Has this client been heard to subscribe to this after that moment?"""
+        return self._clients[name].filters[text] > moment
 
     # --- what the log says
 
@@ -147,9 +154,11 @@ class SubscriptionTable:
         if client is None:
             client = self._clients[name] = _KnownClient(clean=False, v5=True)
         client.sure = client.online = True
-        if text in client.filters:
+        self.moment += 1
+        is_known = text in client.filters
+        client.filters[text] = self.moment
+        if is_known:
             return []
-        client.filters[text] = None
         self._size += 1
         return [Change(True, name, text)]
 
@@ -240,6 +249,6 @@ class SubscriptionTable:
         for name, client in kept.items():
             made = _KnownClient(client.clean, client.v5)
             made.sure = made.online = False
-            made.filters = dict.fromkeys(client.filters[: max(self._most - self._size, 0)])
+            made.filters = dict.fromkeys(client.filters[: max(self._most - self._size, 0)], 0)
             self._clients[name] = made
             self._size += len(made.filters)

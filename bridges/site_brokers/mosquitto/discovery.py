@@ -12,7 +12,8 @@ Where the log does not tell, only the consumers that the site's file names are k
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from enum import Enum, auto
 from typing import Any, Final
 
 from bridges.mqtt.bulk import FAILURE
@@ -40,6 +41,18 @@ _OTHERS: Final = 6
 _MOST_EARLY: Final = 100_000
 _MOST_EARLY_BYTES: Final = 16 * 1024 * 1024
 _SHOWN: Final = 100
+
+
+class Fate(Enum):
+    """Of a queue's message that the broker threw away, since nobody read it.
+
+    `ELSEWHERE`: its readers are withdrawn, maybe by the answer to the one before it, and it goes to others,
+    or has gone there. `AGAIN`: somebody has come who reads it. `UNREAD`: it is for nobody else.
+    """
+
+    ELSEWHERE = auto()
+    AGAIN = auto()
+    UNREAD = auto()
 
 
 class LogDiscovery:
@@ -232,26 +245,33 @@ class LogDiscovery:
                     counted(self.table.unknown[shared], "subscription"),
                 )
 
-    def nobody(self, delivery: BrokerDelivery, topic: str) -> bool:
-        """The broker says that nobody is subscribed to this topic. True: the message goes elsewhere, or has
-        gone there, since its readers are withdrawn, maybe by the answer to the one before it.
+    def nobody(self, delivery: BrokerDelivery, topic: str, since: int) -> Fate:
+        """The broker says that nobody was subscribed to this topic when it was given this message, which was
+        after our table's moment `since`. Its readers are withdrawn, but for who was heard to subscribe after
+        that: that may have been after the answer too, which comes on another line. The next message tells.
 
-        Not so for a topic, whose message has done its duty; not for an answer, which is for nobody else; and
-        not where the site's file says otherwise.
+        A topic's message has done its duty; an answer is for nobody else.
         """
         key = delivery.destination
         asked = key if key.kind == Kind.TOPIC else key._replace(node=self._setup.node)
-        stale = []
-        for client, text in list(self.table.consumers()) if self.tells else ():
-            read_here = self._names.consumed(text)
-            if read_here is not None and read_here.kind == key.kind and matches(read_here.name, key.name):
-                stale.append((client, text))
+        readers = [*self._readers(key)] if self.tells else []
+        stale = [reader for reader in readers if not self.table.heard_since(since, *reader)]
         if stale or key.kind == Kind.TOPIC:
             self._replies.over(asked)
         elif asked in self._replies:
-            return False
+            return Fate.UNREAD
         self._tell(self.table.nobody(stale))
-        return self.tells and key.kind == Kind.QUEUE and str(key) not in self._setup.settings.consumers
+        if len(stale) < len(readers):
+            return Fate.AGAIN
+        is_told = self.tells and key.kind == Kind.QUEUE and str(key) not in self._setup.settings.consumers
+        return Fate.ELSEWHERE if is_told else Fate.UNREAD
+
+    def _readers(self, key: Destination) -> Iterator[tuple[str, str]]:
+        """Client and filter of whoever reads this."""
+        for client, text in self.table.consumers():
+            read_here = self._names.consumed(text)
+            if read_here is not None and read_here.kind == key.kind and matches(read_here.name, key.name):
+                yield client, text
 
     # --- for people
 

@@ -7,13 +7,14 @@ what is behind it waits.
 
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from typing import Final
 
 from bridges.mqtt.bulk import FAILURE
 from bridges.properties import FROM_TREE, size_of, to_mqtt
 from bridges.site_brokers.base import BrokerDelivery, Desk, unanswerable
 from bridges.site_brokers.mosquitto.connection import UNSPEAKABLE, MqttConnection, Post
-from bridges.site_brokers.mosquitto.discovery import LogDiscovery
+from bridges.site_brokers.mosquitto.discovery import Fate, LogDiscovery
 from bridges.site_brokers.mosquitto.filters import OwnFilters
 from bridges.site_brokers.mosquitto.given import GIVEN, Given
 from bridges.site_brokers.mosquitto.loop_detection import LoopDetection, digest
@@ -56,7 +57,7 @@ class Poster:
         self._posts: deque[tuple[BrokerDelivery, Post]] = deque()
         self._unanswered: dict[int, None] = {}
         self._unsaved: dict[int, tuple[str, bytes]] = {}
-        self._thrown_away: list[tuple[BrokerDelivery, str]] = []
+        self._thrown_away: list[tuple[BrokerDelivery, str, int]] = []
 
     def __repr__(self) -> str:
         return f"<Poster waiting={len(self._posts)} unanswered={len(self._unanswered)}>"
@@ -65,8 +66,8 @@ class Poster:
         """From now on it is known who reads what."""
         self._discovery = discovery
         thrown_away, self._thrown_away = self._thrown_away, []
-        for delivery, topic in thrown_away:
-            self._unread(delivery, topic)
+        for each in thrown_away:
+            self._unread(*each)
 
     def end(self) -> None:
         self._poison.lost(list(self._unanswered))
@@ -137,9 +138,9 @@ class Poster:
             self._changed()
         else:
             self._remember(topic, payload)
-        return Post(
-            topic, payload, qos, delivery.retained, said, lambda code: self._answered(delivery, topic, code)
-        )
+        since = self._discovery.table.moment if self._discovery is not None else 0
+        done = partial(self._answered, delivery, topic, since)
+        return Post(topic, payload, qos, delivery.retained, said, done)
 
     def _say_given(self) -> None:
         self._client.post(self._given.post(self._client.max_packet - len(GIVEN) - ENVELOPE))
@@ -156,20 +157,20 @@ class Poster:
 
     # --- answers
 
-    def _answered(self, delivery: BrokerDelivery, topic: str, code: int) -> None:
+    def _answered(self, delivery: BrokerDelivery, topic: str, since: int, code: int) -> None:
         self._unanswered.pop(delivery.id, None)
         self._poison.cleared(delivery.id)
-        self._settle(delivery, topic, code)
+        self._settle(delivery, topic, since, code)
         self.go_on()
 
-    def _settle(self, delivery: BrokerDelivery, topic: str, code: int) -> None:
+    def _settle(self, delivery: BrokerDelivery, topic: str, since: int, code: int) -> None:
         if code >= FAILURE:
             self._given.refused(delivery)
         if code == _NOBODY and delivery.destination.kind == Kind.QUEUE:
-            self._unread(delivery, topic)
+            self._unread(delivery, topic, since)
             return
         if code == _NOBODY and self._discovery is not None:
-            self._discovery.nobody(delivery, topic)
+            self._discovery.nobody(delivery, topic, since)
         if code < FAILURE and delivery.retained:
             self._unsaved[delivery.id] = topic, delivery.name  # or a crash forgets that this is from the tree
             self._changed()
@@ -183,11 +184,15 @@ class Poster:
                 delivery.id, f"{name}: reason code {code} of the site's broker for {topic[:200]}"
             )
 
-    def _unread(self, delivery: BrokerDelivery, topic: str) -> None:
+    def _unread(self, delivery: BrokerDelivery, topic: str, since: int) -> None:
         """The broker threw a queue's message away; after a start it knows of no shared subscription until
         its client is back. Settled once it is known who reads: the message goes back to its queue."""
         if self._discovery is None:
-            self._thrown_away.append((delivery, topic))
-        elif not self._discovery.nobody(delivery, topic):
+            self._thrown_away.append((delivery, topic, since))
+            return
+        fate = self._discovery.nobody(delivery, topic, since)
+        if fate == Fate.AGAIN:
+            self._desk.again(delivery)
+        elif fate == Fate.UNREAD:
             text = f"NO_CONSUMER: nobody reads {topic[:200]} at the site's broker now"
             self._desk.refuse(delivery.id, text)

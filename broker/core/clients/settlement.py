@@ -81,9 +81,7 @@ class Settlement:
             if given.consumer.connection is None or not bits:
                 continue
             touched.update((queue.name, queue) for queue in given.consumer.queues)
-            session.unacked.remove(given)
-            for part in given.without(first, last):
-                session.unacked.put(part)
+            session.unacked.split(given, first, last)
             given.consumer.took(-bits.bit_count())
             entry.given &= ~bits
             entry.queue.waiting.put_back([entry])

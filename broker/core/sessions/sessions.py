@@ -73,13 +73,12 @@ class ConsumerDelivery(NamedTuple):
 
     def without(self, first: int, last: int) -> "list[ConsumerDelivery]":
         """What is left of it, in at most two slices, once the transfer ids of [first, last] are taken out."""
-        ends = max(first, self.first), min(last, self.last)
-        before, after = ends[0] - self.first, self.last - ends[1]
-        left = [self._replace(messages=before)] if before > 0 else []
-        position = self.position + self.messages - after
-        return left + (
-            [self._replace(first=ends[1] + 1, position=position, messages=after)] if after > 0 else []
-        )
+        before, after = max(first - self.first, 0), max(self.last - last, 0)
+        left = [self._replace(messages=before)] if before else []
+        if after:
+            position = self.position + self.messages - after
+            left.append(self._replace(first=last + 1, position=position, messages=after))
+        return left
 
 
 class Unacked:
@@ -131,6 +130,13 @@ class Unacked:
         del self._given[given.first]
         if len(self._firsts) > 2 * len(self._given) + 64:
             self._firsts = sorted(self._given)
+
+    def split(self, given: ConsumerDelivery, first: int, last: int) -> None:
+        """Take the transfer ids of [first, last] out of a slice, and those that are dealt with already."""
+        self.remove(given)
+        for part in given.without(first, last):
+            if part.bits & ~part.entry.done:
+                self.put(part)
 
     def all(self) -> Iterator[ConsumerDelivery]:
         """All slices, the oldest first; to be read at once."""

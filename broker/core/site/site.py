@@ -74,7 +74,8 @@ class SiteClient(Policy):
         self.greetings = SiteGreetings(context, topics.retained, topics.greetings)
         self.consumers: dict[Destination, set[str]] = {}
         self._up = False
-        self._session = Session(SITE, unacked=UnackedByConsumer())
+        self._unacked = UnackedByConsumer()
+        self._session = Session(SITE, unacked=self._unacked)
         self._connection = Connection(lambda frame: None, "site broker", "site broker")
         self._connection.session = self._session
         self._session.connections.add(self._connection)
@@ -318,11 +319,11 @@ class SiteClient(Policy):
         again: dict[Queue, dict[int, QueueEntry]] = {}
         leaving = set(readers)
         for reader in readers:
-            for given in self._session.unacked.of(reader):
-                self._session.unacked.remove(given)
+            for given in self._unacked.of(reader):
+                self._unacked.remove(given)
                 entry = given.entry
                 if heir := self._heir(entry.queue, leaving):
-                    self._session.unacked.put(given._replace(consumer=heir))
+                    self._unacked.put(given._replace(consumer=heir))
                     heir.outstanding += given.messages
                     continue
                 entry.given &= ~given.bits
@@ -353,16 +354,20 @@ class SiteClient(Policy):
         """The broker will not have it: a dead letter, but for a greeting, which is kept anyway."""
         if id < 0:
             self.greetings.answered((id,))
-        for given in self._session.unacked.within(id, id):
-            entry, bits = given.entry, given.bits_of(id, id) & ~given.entry.done
-            if not bits:
-                continue
-            self._dispatcher.bury_part(entry, bits, reason)
-            given.consumer.outstanding -= 1
-            if not given.bits & ~entry.done:
-                self._session.unacked.remove(given)
-            for queue in given.consumer.queues:
-                self._forwarder.dispatch(queue)
+        for given, bits in self._unacked.take_out(id):
+            self._dispatcher.bury_part(given.entry, bits, reason)
+            self._dispatch(given)
+
+    def again(self, delivery: BrokerDelivery) -> None:
+        """The broker threw this away, since nobody read it then; somebody does now: it waits again."""
+        for given, bits in self._unacked.take_out(delivery.id, delivery.at):
+            given.entry.given &= ~bits
+            given.entry.queue.waiting.put_back([given.entry])
+            self._dispatch(given)
+
+    def _dispatch(self, given: ConsumerDelivery) -> None:
+        for queue in given.consumer.queues:
+            self._forwarder.dispatch(queue)
 
     # --- what is wanted from the broker
 

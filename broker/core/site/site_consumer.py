@@ -1,6 +1,6 @@
 """A consumer that hands what it is given to the site's broker, as deliveries."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
@@ -39,6 +39,17 @@ class UnackedByConsumer(Unacked):
         if not left:
             del self._by[given.consumer]
 
+    def take_out(self, id: int, at: float | None = None) -> Iterator[tuple[ConsumerDelivery, int]]:
+        """Its consumer has this one no longer: the slice that it was in and its bit, unless it is settled; or
+        was given at another time than `at`.
+        """
+        for given in self.within(id, id):
+            bits = given.bits_of(id, id) & ~given.entry.done
+            if bits and at in (None, given.at):
+                self.split(given, id, id)
+                given.consumer.outstanding -= 1
+                yield given, bits
+
     def of(self, consumer: PushConsumer | None) -> list[ConsumerDelivery]:
         return super().of(None) if consumer is None else list(self._by.get(consumer, {}).values())
 
@@ -76,8 +87,9 @@ class SiteConsumer(PushConsumer):
         assert self.connection is not None
         self.connection.messages_out += given.messages
         persistent, retained = header.persistent, bool(header.flags & bundles.Flag.RETAINED)
+        key, now = header.destination, given.at
         deliveries = [
-            BrokerDelivery(given.first + offset, header.destination, message, persistent, retained, again)
+            BrokerDelivery(given.first + offset, key, message, persistent, retained, again, at=now)
             for offset, message in enumerate(messages)
         ]
         if retained:

@@ -113,6 +113,18 @@ def test_what_the_broker_denies_goes() -> None:
     assert table.nobody([("a", "x"), ("a", "z")]) == [Change(False, "a", "x")]
 
 
+def test_who_was_heard_after_a_moment_is_known() -> None:
+    table = SubscriptionTable(100)
+    heard(table, Subscribed("a", "x"), Subscribed("b", "x"))
+    again = SubscriptionTable(100)
+    again.restore(table.keep())
+    assert not again.heard_since(0, "a", "x")
+    heard(again, Subscribed("b", "x"), Subscribed("a", "x"))
+    moment = again.moment
+    heard(again, Subscribed("b", "x"))
+    assert [again.heard_since(moment, name, "x") for name in "ab"] == [False, True]
+
+
 def test_what_is_kept_comes_back_unsure() -> None:
     table = SubscriptionTable(100)
     heard(table, Came("a", False, True), Subscribed("a", "x"), Came("b", True, False))

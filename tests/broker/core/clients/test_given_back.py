@@ -46,6 +46,18 @@ def test_one_of_a_bundle_is_given_again_alone(forest: Forest, hq: Site) -> None:
     assert reading(forest, hq, "b").payloads == []
 
 
+def test_what_was_dealt_with_beside_one_that_is_given_back_is_forgotten(forest: Forest, hq: Site) -> None:
+    reader = reading(forest, hq, "a")
+    send(forest, b"1", b"2", b"3")
+    first, second, third = (receipt.transfer for receipt in reader.receipts)
+    reader.say(Acknowledge([(first, first)]))
+    give_back(forest, reader, second)
+    session = hq.core.switch.sessions["a"]
+    reader.say(Acknowledge([(second, second), (third, third)]))
+    forest.settle()
+    assert (hq.waiting(), len(session.unacked)) == (0, 0)
+
+
 def test_another_reader_is_given_it_where_this_one_has_no_room(forest: Forest, hq: Site) -> None:
     reader = reading(forest, hq, "a", credit=1)
     send(forest, b"1", b"2")

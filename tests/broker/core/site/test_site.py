@@ -89,6 +89,30 @@ def test_a_refused_message_is_a_dead_letter_and_holds_up_nobody(forest: Forest) 
     ]
 
 
+def test_what_the_broker_threw_away_is_given_again_and_no_more_than_that(forest: Forest) -> None:
+    broker = chain(forest)
+    broker.consumers("queue:orders")
+    hq = forest.producer("hq", "writer")
+    for payload in (b"1", b"2", b"3"):
+        hq.send("queue:orders", payload)
+    forest.settle(2.0)
+    first, second, third = broker.given
+    broker.site.confirm([first.id])
+    broker.given.clear()
+    forest.settle(1.0)
+    broker.site.again(second)
+    forest.settle(1.0)
+    assert [(each.message.payload, each.again) for each in broker.given] == [(b"2", False)]
+    again = broker.given[0]
+    broker.site.again(second)
+    broker.site.confirm([third.id])
+    forest.settle(1.0)
+    assert forest["york"].waiting() == 1
+    broker.site.confirm([again.id])
+    forest.settle(1.0)
+    assert (forest["york"].waiting(), forest["york"].dead(), len(broker.given)) == (0, [], 1)
+
+
 def test_what_was_not_answered_is_given_again_and_says_so(forest: Forest) -> None:
     broker = chain(forest)
     broker.consumers("queue:orders", "topic:t")
