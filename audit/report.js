@@ -1,11 +1,12 @@
 // The map of the tree, and the table below it: which sites cost most, or were cut off longest. Texts of logs are
 // only ever text here, never markup.
 "use strict";
-const COLUMNS = ["site", "region", "role", "advisories", "bytes", "spilled", "minutes", "times", "since"];
+const COLUMNS = ["region", "role", "advisories", "bytes", "spilled", "minutes", "times", "since"];
 const TITLES = { site: "site", region: "region", role: "role", advisories: "advisories", bytes: "bytes",
   spilled: "spilled", minutes: "minutes cut off", times: "times", since: "still since" };
 const NUMBERS = new Set(["advisories", "bytes", "spilled", "minutes", "times"]);
 const SHOWN = 25;
+const LARGE = 150; // sites of a region from which it has a row of the map to itself
 const given = JSON.parse(document.getElementById("sites").textContent);
 const sites = given.rows.map((row) => Object.fromEntries(given.columns.map((name, place) => [name, row[place]])));
 const at = (id) => document.getElementById(id);
@@ -41,7 +42,7 @@ function drawMap() {
   const order = [...regions].sort((a, b) => sum(b[1]) - sum(a[1]) || (a[0] < b[0] ? -1 : 1));
   at("map").classList.toggle("one", state.region !== null);
   at("map").replaceChildren(...order.map(([name, some]) => {
-    const region = make("div", null, { class: "region" });
+    const region = make("div", null, { class: some.length < LARGE ? "region" : "region large" });
     const head = make("button", `${name || "root"} · ${told(sum(some), state.measure)}`, { type: "button" });
     head.addEventListener("click", () => go(name, null));
     const cells = make("div", null, { class: "cells" });
@@ -56,6 +57,7 @@ function drawMap() {
     region.append(head, cells);
     return region;
   }));
+  if (!order.length) at("map").textContent = "No site, region or role is called so.";
   at("most").textContent = told(most, state.measure);
 }
 
@@ -85,8 +87,9 @@ function drawSite() {
 
 function drawTable() {
   const rows = sites.filter((one) => inside(one) && matches(one)).sort(compare);
+  const columns = ["site", state.measure, ...COLUMNS.filter((name) => name !== state.measure)]; // a telephone shows few
   const head = make("tr", null);
-  for (const name of COLUMNS) {
+  for (const name of columns) {
     const cell = make("th", null, NUMBERS.has(name) ? { class: "n" } : {});
     if (name === state.sort) cell.setAttribute("aria-sort", state.up ? "ascending" : "descending");
     const button = make("button", TITLES[name], { type: "button" });
@@ -96,7 +99,7 @@ function drawTable() {
   }
   const lines = (state.all ? rows : rows.slice(0, SHOWN)).map((site) => {
     const line = make("tr", null);
-    for (const name of COLUMNS) {
+    for (const name of columns) {
       line.append(make("td", told(site[name], name), { class: NUMBERS.has(name) ? "n" : name === "since" ? "t" : "" }));
     }
     line.addEventListener("click", () => go(site.region ?? "", site.site));

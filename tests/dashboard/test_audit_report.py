@@ -37,13 +37,12 @@ def node(name: str, region: str | None, role: str, parent: str | None) -> dict[s
     }
 
 
-def tables() -> dict[str, list[dict[str, Any]]]:
-    """A chain of 2,200 stores in 25 regions, of which one was cut off, and one has a wicked name."""
-    stores = [
-        node(f"store-{n:04}", f"region-{n % 25:02}", "leaf", f"region-{n % 25:02}") for n in range(STORES)
-    ]
-    stores[7] = node(EVIL, "region-07", "leaf", "region-07")
-    regions = [node(f"region-{n:02}", f"region-{n:02}", "branch", "hq") for n in range(25)]
+def tables(count: int = 25) -> dict[str, list[dict[str, Any]]]:
+    """A chain of 2,200 stores in `count` regions, of which one was cut off, and one has a wicked name."""
+    names = [f"region-{n:02}" for n in range(count)]
+    stores = [node(f"store-{n:04}", names[n % count], "leaf", names[n % count]) for n in range(STORES)]
+    stores[7] = node(EVIL, names[7 % count], "leaf", names[7 % count])
+    regions = [node(name, name, "branch", "hq") for name in names]
     nodes = [node("hq", None, "root", None), *regions, *stores]
     day = {"since": NOW.replace(day=13), "until": NOW}
     away = {"node": "store-0042", "parent": "region-17", "below": 0, "downs": 3, "seconds": 5400.0}
@@ -66,13 +65,15 @@ def tables() -> dict[str, list[dict[str, Any]]]:
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> str:
-    path = tmp_path_factory.mktemp("report") / "report.html"
-    told = tables()
+    return written(tmp_path_factory.mktemp("report") / "report.html", tables())
+
+
+def written(path: Path, told: dict[str, list[dict[str, Any]]]) -> str:
     verdicts = {"needed": 5000, "spilled": 0, "moved": 0, "unknown": 0, "domain": 0}
     summary = dict.fromkeys(("files", "ignored_files", "lines", "rows", "blank", "newer"), 1) | COUNTS
     summary |= {"plan": False, "nodes": len(told["nodes"]), "advisories": 5000, "bytes": 200_000}
     write_report(path, told, summary | {"verdicts": verdicts}, judge(told, 2226), find(told))
-    return Path(path).as_uri()
+    return path.as_uri()
 
 
 async def opened(browser: Browser, report: str, width: int) -> tuple[Page, list[str]]:
@@ -117,6 +118,30 @@ async def test_charts_can_be_read_on_a_telephone(browser: Browser, report: str) 
     await page.close()
 
 
+@pytest.mark.parametrize("width", [1280, 390])
+async def test_a_region_of_a_thousand_stores_is_as_wide_as_the_map(
+    browser: Browser, tmp_path: Path, width: int
+) -> None:
+    """As narrow as the others, it was a column of three screens beside nothing."""
+    page, complaints = await opened(browser, written(tmp_path / "report.html", tables(2)), width)
+    await expect(page.locator("#map .cell")).to_have_count(STORES + 3)
+    across = "document.querySelector('#map').getBoundingClientRect().width"
+    shares = (
+        f"[...document.querySelectorAll('.large')].map(one => one.getBoundingClientRect().width / {across})"
+    )
+    assert await page.evaluate(shares) == [1, 1]
+    assert complaints == []
+    await page.close()
+
+
+async def test_a_telephone_shows_how_bad_the_worst_sites_are(browser: Browser, report: str) -> None:
+    page, _ = await opened(browser, report, 390)
+    cell = await page.locator("#table tr").nth(1).locator("td", has_text="90").bounding_box()
+    assert cell
+    assert cell["x"] + cell["width"] < 390
+    await page.close()
+
+
 async def test_the_table_sorts_and_finds_and_shows_a_wicked_name_as_text(
     browser: Browser, report: str
 ) -> None:
@@ -126,6 +151,8 @@ async def test_the_table_sorts_and_finds_and_shows_a_wicked_name_as_text(
     await page.locator("#find").fill("store-2199")
     await expect(page.locator("#table tr")).to_have_count(2)
     await expect(page.locator("#map .cell")).to_have_count(1)
+    await page.locator("#find").fill("store-2200")
+    await expect(page.locator("#map")).to_have_text("No site, region or role is called so.")
     assert complaints == []
     assert await page.locator("#table img").count() == 0
     await page.close()
