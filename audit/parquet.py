@@ -10,12 +10,14 @@ count when two rows are compared, and of files that hold the same the one is use
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pyarrow as arrow
 from py4j.protocol import Py4JError
 from pyarrow import Table
+from pyarrow.parquet import read_metadata
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
 
 _SOURCE: Final = "source"
 """Of sums: what stands for the file, its size or a hash of its name."""
+AT_ONCE: Final = 4
+"""Files whose footers are read at the same time."""
 
 
 class Tables(NamedTuple):
@@ -165,8 +169,21 @@ def _sums(summed: Table) -> dict[str, int]:
 
 
 def _footers(spark: "SparkSession", listing: Sequence[LogFile]) -> Table:
-    """(file, lines). Wrinkle: a row is counted by its file's size where no other file has it; to look at the
-    name of the file costs several times as much."""
+    """(file, lines). Those of this machine are read here, without a job of Spark's; Spark is asked for the
+    others, and for what could not be read here."""
+    near = [file for file in listing if file.path.startswith("file:///")]
+    with ThreadPoolExecutor(AT_ONCE, "footers") as pool:
+        counts = zip(near, pool.map(_lines_of, near), strict=True)
+        told = {file: count for file, count in counts if count is not None}
+    some = {file.uri: count for file, count in told.items() if count}  # Spark tells of no file without a row
+    read_here = Table.from_pydict({"file": list(some), "lines": list(some.values())}, _LINES)
+    others = [file for file in listing if file not in told]
+    return arrow.concat_tables([read_here, *_footers_by_spark(spark, others)]) if others else read_here
+
+
+def _footers_by_spark(spark: "SparkSession", listing: Sequence[LogFile]) -> list[Table]:
+    """Wrinkle: a row is counted by its file's size where no other file has it; to look at the file's name
+    costs several times as much."""
     alike, unlike = _by_size(listing)
     count = F.count(F.lit(1)).alias("lines")
     parts = [fetch(_by_file(_open(spark, alike), count).select("file", "lines"))] if alike else []
@@ -176,7 +193,18 @@ def _footers(spark: "SparkSession", listing: Sequence[LogFile]) -> Table:
         parts.append(
             query("select file, lines from known join counted on bytes = size", known=known, counted=counted)
         )
-    return arrow.concat_tables(parts)
+    return parts
+
+
+def _lines_of(file: LogFile) -> int | None:
+    """Of a file of this machine, as its footer tells; None if that cannot be read here."""
+    try:
+        return int(read_metadata(file.path.removeprefix("file://")).num_rows)
+    except (arrow.ArrowException, OSError):
+        return None
+
+
+_LINES: Final = arrow.schema([("file", arrow.string()), ("lines", arrow.int64())])
 
 
 def _by_size(listing: Sequence[LogFile]) -> tuple[list[LogFile], list[LogFile]]:

@@ -39,6 +39,8 @@ CODE_CACHE: Final = "256m"
 compiles nothing more, and everything after is several times slower."""
 METASPACE: Final = "256m"
 """For classes, before Java looks through all its memory for some that it may forget; none can be."""
+LISTED_HERE: Final = "10000"
+"""Files up to which the driver lists them; of more than 32 Spark would make a job, with a task a file."""
 LEAST_MEMORY: Final = 768 * MIB
 A_PARTITION: Final = 256 * MIB
 MOST_PARTITIONS: Final = 2000
@@ -256,6 +258,7 @@ def _local_settings(master: str, data_bytes: int) -> dict[str, str]:
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
+        "spark.sql.sources.parallelPartitionDiscovery.threshold": LISTED_HERE,
         "spark.driver.memory": f"{memory}m",
         "spark.driver.extraClassPath": _first_jars(),
         "spark.driver.extraJavaOptions": f"{speed} {archive} -Dlog4j2.configurationFile={_quiet_logging()}",

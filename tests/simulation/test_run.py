@@ -153,6 +153,8 @@ def test_a_seed_gives_the_same_bytes_in_every_process(
         arguments = [sys.executable, "-c", SCRIPT, str(workload), "7", str(tmp_path / salt)]
         subprocess.run(arguments, check=True, env=environment, timeout=120)
         assert digest(tmp_path / salt / "advisories") == digest(busy[0] / "advisories")
+        summaries = (folder / "summary.json" for folder in (tmp_path / salt, busy[0]))
+        assert len({summary.read_bytes() for summary in summaries}) == 1
 
 
 def test_another_seed_gives_another_day(busy: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
