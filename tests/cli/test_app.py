@@ -89,6 +89,7 @@ GROUPS = ([], ["node"], ["config"], ["queue"], ["dead"], ["idl"], ["subscription
 
 EACH_HELP = """
 import gc, json, os, sys
+import pydantic.fields, pydantic.type_adapter
 from typer.main import get_command
 from broker.cli.app import app
 command = get_command(app)
@@ -101,8 +102,8 @@ for number, words in enumerate(json.load(sys.stdin)):
         finally: print(*sorted({name.partition(".")[0] for name in sys.modules}), file=sys.stderr)
     print(os.waitstatus_to_exitcode(os.wait()[1]))
 """
-"""Runs each command as a fork that has loaded nothing but the program, and laid out its commands: that takes
-longer than all else."""
+"""Runs each command as a fork that has loaded nothing but the program, and what Typer loads for any help, and
+laid out its commands: that takes longer than all else."""
 
 
 @pytest.fixture(scope="module")
