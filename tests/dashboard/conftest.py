@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 from aiohttp import web
-from playwright.async_api import Browser, ConsoleMessage, Page, Request, async_playwright
+from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, Request, async_playwright
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -50,6 +50,13 @@ async def browser(chromium: str) -> AsyncIterator[Browser]:
         launched = await playwright.chromium.launch(executable_path=chromium, args=FLAGS)
         yield launched
         await launched.close()
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def context(browser: Browser) -> AsyncIterator[BrowserContext]:
+    """The pages of all tests: those that stand on one machine have one process of the browser's."""
+    async with await browser.new_context() as made:
+        yield made
 
 
 class Watched:
@@ -100,27 +107,45 @@ async def served() -> AsyncIterator[Callable[[FakeNode], Awaitable[str]]]:
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def opened(browser: Browser, watched: Watched, served: Any) -> AsyncIterator[Opened]:
+async def opened(context: BrowserContext, watched: Watched, served: Any) -> AsyncIterator[Opened]:
     """Open a view of the dashboard at a node's URL: `await opened(base, "tree", scheme="dark")`.
 
-    What is `served` ends after the pages have: a page complains of a node that goes.
+    A page that another test has left is taken first: a page of its own costs more than most views. What is
+    `served` ends after the pages are left: a page complains of a node that goes.
     """
     async with AsyncExitStack() as stack:
+        taken: list[Page] = []
 
-        async def open_view(base: str, view: str = "", *, scheme: Any = "light", **options: Any) -> Page:
-            context = await browser.new_context(
-                color_scheme=scheme, viewport={"width": 1360, "height": 820}, **options
-            )
-            stack.push_async_callback(context.close)
-            page = await context.new_page()
+        async def open_view(base: str, view: str = "", *, scheme: Any = "light") -> Page:
+            left = [page for page in context.pages if page not in taken]
+            page = left[0] if left else await context.new_page()
+            taken.append(page)
             page.set_default_timeout(PATIENCE)
-            page.on("console", watched.on_console)
-            page.on("pageerror", watched.on_error)
-            page.on("request", lambda request: watched.on_request(base, request))
+            await page.set_viewport_size({"width": 1360, "height": 820})
+            await page.emulate_media(color_scheme=scheme)
+            heard = {
+                "console": watched.on_console,
+                "pageerror": watched.on_error,
+                "request": lambda request: watched.on_request(base, request),
+            }
+            for event, listener in heard.items():
+                page.on(event, listener)
+            stack.push_async_callback(leave, page, heard)
             await page.goto(f"{base}/dashboard/#/{view}")
             return page
 
         yield open_view
+
+
+async def leave(page: Page, heard: dict[str, Any]) -> None:
+    """Nothing of a test is left on its page for the next."""
+    if page.is_closed():
+        return
+    for event, listener in heard.items():
+        page.remove_listener(event, listener)
+    await page.mouse.move(0, 0)
+    await page.evaluate("localStorage.clear(); sessionStorage.clear(); location.replace('about:blank')")
+    await page.wait_for_url("about:blank")  # left by itself: who leads it there gives it another process
 
 
 @pytest_asyncio.fixture(loop_scope="session")
