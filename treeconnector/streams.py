@@ -261,12 +261,20 @@ class Streams:
         return packet_in_parts(taken) if taken else []
 
     def _pull(self, most: int) -> list[Frame]:
-        """The next frames, of so many bytes of data at most; streams in turn."""
+        """The next frames, of so many bytes of data at most; streams in turn.
+
+        Data that fits the next packet whole is not cut to fill this one: all nodes on the way would pass on
+        two parts.
+        """
         taken: list[Frame] = []
         room = most
         while self._ready and room > 0 and len(taken) < MOST_FRAMES:
             number, _ = self._ready.popitem(last=False)
             stream = self.open[number]
+            if room < most - most // 8 and stream.waiting and room < len(stream.waiting[0]) <= most:
+                self._ready[number] = None
+                self._ready.move_to_end(number, last=False)
+                break
             room -= self._take(number, stream, room, taken)
             if number in self.open:
                 self._look(number, stream)

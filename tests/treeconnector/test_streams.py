@@ -121,6 +121,18 @@ def test_a_packet_holds_a_piece_and_streams_take_turns(pair):
     assert order == numbers * 2
 
 
+def test_bytes_that_the_next_packet_holds_whole_are_not_cut_to_fill_this_one(pair):
+    number = open_stream(pair)
+    for size in (30_000, 20_000, 60_000):
+        pair.parent.say.send_stream(number, bytes(size))
+    pair.pump()
+    arrived = []
+    while packet := pair.parent.streams_to_send(40_000):
+        events = pair.deliver("child", packet[0])
+        arrived.append([len(event.data) for event in events if isinstance(event, StreamArrived)])
+    assert arrived == [[30_000], [20_000, 20_000], [40_000]]
+
+
 def test_bundles_and_control_frames_are_said_first(pair):
     number = open_stream(pair)
     pair.parent.say.send_stream(number, b"later")
