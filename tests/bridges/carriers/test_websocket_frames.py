@@ -14,6 +14,7 @@ from websockets.server import ServerProtocol
 from websockets.uri import parse_uri
 
 from bridges.carriers.websocket_frames import AT_ONCE, PLAIN, FrameReader, Heard, frame
+from sapwood.protocol.packets import Bytes
 
 MOST = 400_000
 MASK = b"\x01\xa0\xff\x37"
@@ -123,6 +124,24 @@ def test_no_more_is_set_aside_for_a_frame_than_twice_what_has_come_of_it() -> No
     assert len(reader.buffer()) == (1024 - 600) * 1024
     (message,) = filled(reader, bytes(body)[600 * 1024 :], [1 << 20])
     assert message.data == body
+
+
+def test_a_long_frame_is_read_to_where_one_was_that_nobody_sees_any_more() -> None:
+    def read(fill: bytes) -> Bytes:
+        parts = frame(Opcode.BINARY, [fill * 300_000], b"")
+        (message,) = filled(FrameReader(MOST, masked=False), b"".join(parts), [1 << 20])
+        return message.data
+
+    first, second = read(b"a"), read(b"b")
+    assert isinstance(first, memoryview)
+    assert isinstance(second, memoryview)
+    assert first.obj is not second.obj
+    room = id(first.obj)
+    del first
+    third = read(b"c")
+    assert isinstance(third, memoryview)
+    assert id(third.obj) == room
+    assert (second, third) == (b"b" * 300_000, b"c" * 300_000)
 
 
 def test_nothing_is_kept_when_the_connection_has_gone() -> None:
