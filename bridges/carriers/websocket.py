@@ -7,8 +7,9 @@ with aiohttp (`websocket_accept`), which most leaves would load for nothing else
 import asyncio
 import os
 import socket
+from collections.abc import Mapping
 from ipaddress import ip_address
-from typing import Final, cast
+from typing import Final, TypeVar, cast
 
 import aiohappyeyeballs
 from websockets.client import ClientProtocol
@@ -28,6 +29,7 @@ _NEXT_ADDRESS: Final = 0.25
 """Seconds that one of a host's addresses has before the next is tried beside it (RFC 8305)."""
 _TLS_ALERT: Final = b"\x15\x03"
 _END: Final = b"\r\n\r\n"
+Dialled = TypeVar("Dialled", bound="DialledWebSocket")
 
 
 async def connect(
@@ -41,6 +43,23 @@ async def connect(
     """Dial `uri` (ws:// or wss://, with path). `timeout`: seconds for everything until it is open.
 
     `local`: the address to bind, '' = as the system chooses.
+    Raises as `dial` does.
+    """
+    return await dial(DialledWebSocket, uri, {}, tls=tls, timeout=timeout, max_packet=max_packet, local=local)
+
+
+async def dial(
+    kind: type[Dialled],
+    uri: str,
+    headers: Mapping[str, str],
+    *,
+    tls: TlsSettings | None,
+    timeout: float,
+    max_packet: int,
+    local: str = "",
+) -> Dialled:
+    """The same of a kind of line, with more heads of the request.
+
     Raises `CarrierBroken`, `CarrierBusy`, or `bridges.tls.TlsError` for unusable files.
     """
     try:
@@ -50,7 +69,8 @@ async def connect(
             f"{uri} is no address of this carrier: expected ws://HOST:PORT/link or wss://…"
         ) from error
     context = client_context(tls) if address.secure else None
-    carrier = DialledWebSocket(uri, address, max_packet)
+    carrier = kind(uri, address, max_packet)
+    carrier.headers = headers
     loop, line = asyncio.get_running_loop(), None
     try:
         async with asyncio.timeout(timeout):
@@ -94,6 +114,7 @@ class DialledWebSocket(WebSocketLine):
 
     def __init__(self, peer: str, address: WebSocketURI, max_packet: int) -> None:
         super().__init__(peer, max_packet, is_client=True)
+        self.headers: Mapping[str, str] = {}
         self.opened: asyncio.Future[None] = self._loop.create_future()
         """Done when the WebSocket is open. Raises `InvalidHandshake`, `Unanswered`."""
         self._is_open = not address.secure
@@ -106,7 +127,9 @@ class DialledWebSocket(WebSocketLine):
         self.shown = shown_by(transport.get_extra_info("peercert"))
         peer = transport.get_extra_info("peername")  # None: it has gone already
         self._is_open = self._is_open and not (peer and ip_address(peer[0]).is_loopback)
-        self._opening.send_request(self._opening.connect())
+        request = self._opening.connect()
+        request.headers.update(self.headers)
+        self._opening.send_request(request)
         self._write(each for each in self._opening.data_to_send() if each)
 
     def _mask(self) -> bytes:

@@ -158,11 +158,11 @@ class AcceptedWebSocket(WebSocketLine):
         if self._behind is not None:
             self._behind.connection_lost(exc)
 
-    def _text_came(self) -> None:
+    def _text_came(self, data: bytes) -> None:
         if refusal := self.refusal():
             self._end(CarrierFlooded(refusal))
         else:
-            super()._text_came()
+            super()._text_came(data)
 
 
 def _address(request: web.BaseRequest) -> str:

@@ -140,11 +140,11 @@ class WebSocketLine(Carrier, asyncio.BufferedProtocol):
             self._packets.append(data)
             self._unread += len(data)
         elif opcode == Opcode.TEXT:
-            self._text_came()
+            self._text_came(data)
         else:
             self._close_came(data)
 
-    def _text_came(self) -> None:
+    def _text_came(self, _data: bytes) -> None:
         self._end(CarrierBroken(f"{self.peer} sent text: expected binary packets; is it a Sapwood node?"))
 
     def _close_came(self, data: bytes) -> None:

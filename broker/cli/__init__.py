@@ -12,6 +12,7 @@ configuration.
 | `administer` | the names, options and help of the commands that look at a node and administrate it |
 | `app` | the names, options and help of all commands |
 | `channel_door` | channels of a command, through the node that it asks |
+| `channel_line` | the WebSocket of such a channel, whose frames are read to where they are passed on from |
 | `check` | `sapwood node check`: everything that would keep a node from running here, found before it runs |
 | `check_credentials` | certificates, keys and secrets of a site, as `sapwood node check` looks at them |
 | `check_issuer` | the issuer of operators' tokens, as `sapwood node check` looks at it |

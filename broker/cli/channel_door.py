@@ -1,16 +1,19 @@
 """Channels of a command: each is a WebSocket of the node that is asked, to what another node offers."""
 
 import asyncio
-from typing import Final, Self
+from typing import Final
 
-import aiohttp
+from websockets.exceptions import InvalidStatus
 
+from bridges.carriers.base import CarrierError
+from bridges.carriers.websocket import dial
+from bridges.tls import TlsError, TlsSettings
+from broker.cli.channel_line import ChannelLine, Opened
 from broker.cli.errors import WRONG_USE, CommandError
 from broker.cli.http import TIMEOUT, node_url
 from broker.cli.node_api import NodeApi, part
 from broker.cli.tls import Tls
 from sapwood.channels.pipes import PipeBroken
-from sapwood.channels.probes import probe
 from sapwood.channels.websocket_pipe import OPEN, TAKES, WIDE_MESSAGE, WebSocketPipe
 from sapwood.protocol.errors import InvalidName
 from sapwood.protocol.names import node_name
@@ -32,8 +35,8 @@ class ChannelDoor:
         self._headers = {TAKES: str(WIDE_MESSAGE)}
         if api.token:
             self._headers["Authorization"] = f"Bearer {api.token}"
-        self._tls = api.tls or Tls()
-        self._session: aiohttp.ClientSession
+        tls = api.tls or Tls()
+        self._tls = TlsSettings(tls.ca, tls.certificate, tls.key)
 
     def __repr__(self) -> str:
         return f"<ChannelDoor to {self}>"
@@ -41,39 +44,37 @@ class ChannelDoor:
     def __str__(self) -> str:
         return f"{self.node}:{self.name}"
 
-    async def __aenter__(self) -> Self:
-        self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(
-                limit=0, ssl=self._tls.context() if self._url.startswith("https:") else True
-            ),
-            headers=self._headers,
-            trust_env=False,
-            timeout=aiohttp.ClientTimeout(total=None, sock_connect=TIMEOUT),
-        )
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self._session.close()
-
     async def reach(self) -> WebSocketPipe:
         """A channel that is open. Raises `PipeBroken`: why there is none."""
         try:
             async with asyncio.timeout(_LONGEST):
                 return await self._reach()
-        except (TimeoutError, aiohttp.ClientError, OSError) as error:
-            raise PipeBroken(str(error) or "no answer") from None
+        except (TimeoutError, CarrierError, TlsError) as error:
+            raise PipeBroken(self._why(error)) from None
+
+    def _why(self, error: Exception) -> str:
+        """A status without the words that links have for it."""
+        if isinstance(error.__cause__, InvalidStatus):
+            return f"{self._url} answered HTTP {error.__cause__.response.status_code}"
+        return str(error) or "no answer"
 
     async def _reach(self) -> WebSocketPipe:
-        try:
-            opened = await self._session.ws_connect(self._url, max_msg_size=WIDE_MESSAGE + 1, compress=0)
-        except aiohttp.WSServerHandshakeError as error:
-            raise PipeBroken(f"{self._url} answered HTTP {error.status}") from None
-        probe(opened.get_extra_info("socket"))
-        far = WebSocketPipe(opened)
+        line = await dial(
+            ChannelLine,
+            self._url.replace("http", "ws", 1),
+            self._headers,
+            tls=self._tls,
+            timeout=TIMEOUT,
+            max_packet=WIDE_MESSAGE,
+        )
+        far = WebSocketPipe(Opened(line))
         try:
             said = await far.hear()
         except PipeBroken:
             await far.close()
+            raise
+        except asyncio.CancelledError:
+            line.abort()
             raise
         if said != OPEN:
             await far.abort("not understood")

@@ -99,16 +99,15 @@ class _Copy:
     async def run(self) -> int:
         """The size of what was copied. Raises `FileFault`, `PipeBroken`."""
         size = 0
-        async with self._door:
-            async for attempt in AsyncRetrying(
-                retry=retry_if_exception_type(PipeBroken),
-                stop=self._is_late,
-                wait=wait_random_exponential(max=_LONGEST_PAUSE),
-                before_sleep=_say_again,
-                reraise=True,
-            ):
-                with attempt:
-                    size = await self._once()
+        async for attempt in AsyncRetrying(
+            retry=retry_if_exception_type(PipeBroken),
+            stop=self._is_late,
+            wait=wait_random_exponential(max=_LONGEST_PAUSE),
+            before_sleep=_say_again,
+            reraise=True,
+        ):
+            with attempt:
+                size = await self._once()
         return size
 
     def _is_late(self, _: RetryCallState) -> bool:

@@ -38,14 +38,13 @@ class _Forward:
         self._open = 0
 
     async def run(self, port: int) -> None:
-        async with self._door:
-            try:
-                listener = socket.create_server((HOST, port), backlog=MOST)
-            except OSError as error:
-                raise CommandError(f"cannot listen on {HOST}:{port}: {error.strerror or error}") from None
-            with listener:
-                self._say(listener.getsockname()[1])
-                await self._accept(listener)
+        try:
+            listener = socket.create_server((HOST, port), backlog=MOST)
+        except OSError as error:
+            raise CommandError(f"cannot listen on {HOST}:{port}: {error.strerror or error}") from None
+        with listener:
+            self._say(listener.getsockname()[1])
+            await self._accept(listener)
 
     async def _accept(self, listener: socket.socket) -> None:
         listener.setblocking(False)

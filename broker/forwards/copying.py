@@ -25,6 +25,7 @@ import msgspec
 from broker.forwards.folders import FileBusy, FileFault, FilePart, FileSource, FirstBytes, SharedFolder
 from config.channels import Folder
 from sapwood.channels.pipes import PIECE, Pipe, PipeBroken, until_first
+from sapwood.protocol.packets import Bytes
 
 MAX_WORD: Final = 8 * 1024
 SILENCE: Final = 120.0
@@ -151,7 +152,7 @@ class Talk:
         del self._came[:most]
         return data
 
-    async def _more(self) -> bytes:
+    async def _more(self) -> Bytes:
         async with _patience():
             data = await self._pipe.read(PIECE)
         if not data:

@@ -30,7 +30,7 @@ class PipeBroken(Exception):
 class Pipe(Protocol):
     """All may raise `PipeBroken`, but for the two that end it."""
 
-    async def read(self, most: int) -> bytes:
+    async def read(self, most: int) -> Bytes:
         """The bytes that come next, at most so many unless they come as one; b'' = nothing follows."""
         ...
 

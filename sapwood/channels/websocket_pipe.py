@@ -10,7 +10,7 @@ Wrinkle: it brings aiohttp, which a leaf that nobody talks to does not load.
 import asyncio
 import contextlib
 from collections.abc import Awaitable
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, Protocol, cast
 
 import aiohttp
 from aiohttp import web
@@ -32,7 +32,29 @@ _AT_ONCE: Final = 100
 _BESIDE: Final = (aiohttp.WSMsgType.PING, aiohttp.WSMsgType.PONG)
 _HEAD: Final = b"\x82\x7f"
 _FAILED: Final = (aiohttp.ClientError, OSError, RuntimeError)
-WebSocket = web.WebSocketResponse[Any] | aiohttp.ClientWebSocketResponse[Any]
+
+
+class Opened(Protocol):
+    """As aiohttp has it, of other lines."""
+
+    @property
+    def closed(self) -> bool: ...
+
+    @property
+    def close_code(self) -> int | None: ...
+
+    async def receive(self) -> aiohttp.WSMessage: ...
+
+    async def send_str(self, data: str) -> None: ...
+
+    async def send_bytes(self, data: bytes) -> None: ...
+
+    async def pong(self, message: bytes) -> None: ...
+
+    async def close(self, *, code: int = ...) -> bool: ...
+
+
+WebSocket = web.WebSocketResponse[Any] | aiohttp.ClientWebSocketResponse[Any] | Opened
 
 
 class Line(NamedTuple):
@@ -78,7 +100,7 @@ class WebSocketPipe:
     async def say(self, text: str) -> None:
         await _sent(self._socket.send_str(text))
 
-    async def hear(self) -> str | bytes:
+    async def hear(self) -> str | Bytes:
         """The next message: bytes, or a text that is no error."""
         try:
             while (message := await self._socket.receive()).type in _BESIDE:
@@ -89,7 +111,7 @@ class WebSocketPipe:
             raise lost(error) from None
         await self._give_way()
         if message.type is aiohttp.WSMsgType.BINARY:
-            return bytes(message.data)
+            return cast("Bytes", message.data)
         if message.type is aiohttp.WSMsgType.TEXT:
             text = str(message.data)
             if text.startswith(_ERROR):
@@ -105,12 +127,12 @@ class WebSocketPipe:
         if self._heard % _AT_ONCE == 0:
             await asyncio.sleep(0)
 
-    async def read(self, most: int) -> bytes:
+    async def read(self, most: int) -> Bytes:
         if self._rest:
             return self._part(most)
         while not (found := await self.hear()):
             pass  # an empty message says nothing
-        if isinstance(found, bytes):
+        if not isinstance(found, str):
             if len(found) <= most:
                 return found
             self._rest = memoryview(found)
