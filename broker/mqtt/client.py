@@ -10,7 +10,7 @@ packets it gives way to all others, as a link does between frames (`broker.share
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final, cast
 
 from bridges.mqtt import packets, readers
@@ -24,7 +24,6 @@ from bridges.mqtt.packets import (
     Subscribe,
     Unsubscribe,
 )
-from bridges.mqtt.properties import NONE
 from bridges.mqtt.readers import Acknowledged, Alike
 from broker.core.node import NodeCore
 from broker.core.sessions.sessions import Connection, Window
@@ -35,8 +34,8 @@ from broker.mqtt.packet_ids import ReceivedIds
 from broker.mqtt.ports import Clients
 from broker.mqtt.publishing import Publishing
 from broker.mqtt.reading import MqttReading
-from broker.mqtt.reasons import REFUSED, Reason
-from broker.mqtt.subscribing import Subscribing
+from broker.mqtt.reasons import Reason
+from broker.mqtt.subscribing import Returning, Subscribing
 from broker.mqtt.unread import Outlet
 from broker.shares import LoopShare
 from sapwood.protocol.errors import SapwoodError
@@ -73,7 +72,7 @@ class MqttConnection(asyncio.Protocol):
         self._connecting = Connecting(self, port, guest)
         self._running = self._over = self._told = False
         self._rests = False
-        self._subscribing: Subscribing | None = None
+        self._subscribing: Subscribing | Returning | None = None
         self._share = LoopShare(port.host.shares, port.host.wake)
         self._requests = self._failures = 0
         self.is_5, self.is_explained, self.most_packet = False, True, 0
@@ -311,25 +310,19 @@ class MqttConnection(asyncio.Protocol):
         known = number in self._publishing.received
         self._publishing.received.discard(number)
         reason = 0 if known or not self.is_5 else Reason.UNKNOWN_IDENTIFIER
-        self._answer_after_commit(packets.answer(packets.PUBCOMP, number, reason))
+        self.answer_after_commit(packets.answer(packets.PUBCOMP, number, reason))
 
     def _subscribe(self, packet: Subscribe | Unsubscribe) -> None:
         self._subscribing = Subscribing(self._reading, packet)
         self._subscribe_on()
 
     def _subscribe_on(self) -> None:
-        """Go on with a SUBSCRIBE or UNSUBSCRIBE packet, and answer it once all its filters are done."""
+        """Go on with its return, or a SUBSCRIBE or UNSUBSCRIBE packet, and answer that once all is done."""
         under_way = self._subscribing
         if under_way is None or not under_way.go_on(lambda: self._share.is_over):
             return
-        self._subscribing, packet, codes = None, under_way.packet, under_way.codes
-        properties = NONE if self.is_5 else None
-        if isinstance(packet, Unsubscribe):
-            self._answer_after_commit(packets.unsuback(packet.packet_id, codes, properties))
-            return
-        if not self.is_5:
-            codes = [min(each, REFUSED) for each in codes]
-        self._reading.answer_subscribe(packets.suback(packet.packet_id, codes, properties))
+        self._subscribing = None
+        under_way.answer(self)
 
     def _disconnected(self, packet: Disconnect) -> None:
         self._connecting.disconnected(packet.expires_in)
@@ -337,7 +330,7 @@ class MqttConnection(asyncio.Protocol):
             self._connecting.leave_will(self._publishing)
         self.leave()
 
-    def _answer_after_commit(self, answer: bytes) -> None:
+    def answer_after_commit(self, answer: bytes) -> None:
         self.after_commit(lambda: self.write(answer))
 
     def _flush(self) -> None:
@@ -367,17 +360,22 @@ class MqttConnection(asyncio.Protocol):
         self._timer.cancel()
         if self._connecting.keep_alive:
             self._look()
-        try:
-            kept = self._connecting.welcome()
-            if kept is not None:
-                self._publishing.received = ReceivedIds(kept)
-                self._reading.go_on(kept)
-        except SapwoodError as error:
-            self.end(str(error), Reason.QUOTA_EXCEEDED)
-            return
+        self._subscribing = Returning(self._return())
+        self._share.begin()
         self._read(b"")
         self._read_on()
         self._host.wake()
+
+    def _return(self) -> Iterator[None]:
+        """Its kept session goes on, or the one before has ended, before it is welcome."""
+        try:
+            yield from self._connecting.make_room()
+            kept = self._connecting.welcome()
+            if kept is not None:
+                self._publishing.received = ReceivedIds(kept)
+                yield from self._reading.go_on(kept)
+        except SapwoodError as error:
+            raise PacketError(str(error), Reason.QUOTA_EXCEEDED) from None
 
     def _read_on(self) -> None:
         if not (self._over or self._rests or self._publishing.is_crowded(self._host.buffers.share)):

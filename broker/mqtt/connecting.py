@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Iterator
 from functools import partial
 from typing import Final, NamedTuple, Protocol
 
@@ -181,18 +182,21 @@ class Connecting:
 
     # --- what is kept of it
 
-    def welcome(self) -> KeptSession | None:
-        """Write the CONNACK, and return the session where it is kept. A clean one ends the one before.
-
-        Raises `Busy`.
-        """
-        connect, token = self._connect, self._client.session
-        assert connect is not None
-        kept_sessions = self._client.core.kept_sessions
-        before = self._port.resume(token)
-        present = before is not None and not connect.clean
-        if not present:
+    def make_room(self) -> Iterator[None]:
+        """End what was kept of a session that this one does not go on with."""
+        kept_sessions, token = self._client.core.kept_sessions, self._client.session
+        if self._connect is not None and self._connect.clean:
+            self._port.resume(token)  # an older version's was not kept as one
             kept_sessions.end(token)
+        while kept_sessions.is_ending(token):
+            kept_sessions.end_some(token, 1)
+            yield
+
+    def welcome(self) -> KeptSession | None:
+        """Write the CONNACK, and return the session where it is kept. Raises `Busy`."""
+        token = self._client.session
+        kept_sessions = self._client.core.kept_sessions
+        present = self._port.resume(token) is not None
         self._client.write(packets.connack(present=present, code=0, said=self._said() if self.is_5 else None))
         if not (present or self.wishes.expires_in):
             return None

@@ -96,16 +96,15 @@ class MqttReading:
         """`aliases`: how many of topics the client takes."""
         self._aliases = GivenAliases(aliases)
 
-    def go_on(self, kept: KeptSession) -> None:
-        """Read what was subscribed to before, and release again what was released."""
+    def go_on(self, kept: KeptSession) -> Iterator[None]:
+        """Read what was subscribed to before, filter by filter, and release again what was released."""
         self._kept = kept
         self._ids = GivenIds(kept)
         self._window_taken(len(self._ids.released))
         self._client.write(
             b"".join(packets.answer(packets.PUBREL, each) for each in sorted(self._ids.released))
         )
-        names = [name for name in kept.values if name.startswith(READS)]
-        for name in names:
+        for name in [name for name in kept.values if name.startswith(READS)]:
             found = self._client.core.topics.durable(self._client.session, name.removeprefix(READS))
             if found is None:  # an operator has ended it
                 kept.drop(name)
@@ -113,10 +112,11 @@ class MqttReading:
             reading = msgspec.msgpack.decode(kept.values[name], type=_KeptReading)
             wanted = _Reading(0, reading.options, reading.identifier, found.name)
             self._read(reading.spelled, topic(found.pattern), wanted, greeted=False)
-        shared = [value for name, value in kept.values.items() if name.startswith(SHARES)]
-        for value in shared:
+            yield
+        for value in [value for name, value in kept.values.items() if name.startswith(SHARES)]:
             reading = msgspec.msgpack.decode(value, type=_KeptReading)
             self.subscribe(reading.spelled, reading.options, reading.identifier)
+            yield
 
     @staticmethod
     def adopt(kept: KeptSession, older: Mapping[str, str]) -> None:

@@ -1,9 +1,39 @@
-"""SUBSCRIBE and UNSUBSCRIBE packets whose filters are done a slice at a time, and answered once all are."""
+"""Work for one client that is done a slice at a time, before anything else that it says: SUBSCRIBE and
+UNSUBSCRIBE packets, which are answered once all their filters are done, and the return to a session.
+"""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Protocol
 
 from bridges.mqtt import packets
+from bridges.mqtt.properties import NONE
 from broker.mqtt.reading import MqttReading
+from broker.mqtt.reasons import REFUSED
+
+
+class Answered(Protocol):
+    """A client, as far as its packets are answered."""
+
+    is_5: bool
+
+    def answer_after_commit(self, answer: bytes) -> None: ...
+
+
+class Returning:
+    """The steps from a client's login to its first packet."""
+
+    def __init__(self, steps: Iterator[None]) -> None:
+        self._steps = steps
+
+    def __repr__(self) -> str:
+        return "<Returning>"
+
+    def go_on(self, is_over: Callable[[], bool]) -> bool:
+        """Step by step, until the slice is over. Whether all are done. Raises `SapwoodError`."""
+        return not any(is_over() for _ in self._steps)
+
+    def answer(self, client: Answered) -> None:
+        """Its CONNACK was one of the steps."""
 
 
 class Subscribing:
@@ -30,6 +60,17 @@ class Subscribing:
             if is_over():
                 break
         return len(self.codes) == len(packet.filters)
+
+    def answer(self, client: Answered) -> None:
+        """Once all are done."""
+        packet, codes = self.packet, self.codes
+        properties = NONE if client.is_5 else None
+        if isinstance(packet, packets.Unsubscribe):
+            client.answer_after_commit(packets.unsuback(packet.packet_id, codes, properties))
+            return
+        if not client.is_5:
+            codes = [min(each, REFUSED) for each in codes]
+        self._reading.answer_subscribe(packets.suback(packet.packet_id, codes, properties))
 
     def _subscribe(self, spelled: str, options: int, identifier: int) -> int:
         """A filter that stands there several times is given the retained messages once."""

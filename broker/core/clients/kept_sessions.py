@@ -6,8 +6,10 @@ A will is published once its delay is over, or the session is.
 
 Law: a value is in the transaction of whatever was done with it. A session is kept for `expires_in` seconds of
 running time after its last connection, and for `subscription_retention` at most; a crash ends connections.
+One that is over ends a part at a time: it may have ten thousand subscriptions.
 """
 
+from itertools import islice
 from typing import Final, NamedTuple
 
 import msgspec
@@ -30,6 +32,8 @@ SHARES: Final = "shares "
 _WILL: Final = "will"
 NEVER: Final = 0xFFFF_FFFF
 """As `expires_in`: no end of its own."""
+AT_ONCE: Final = PART // 2
+"""Values of sessions that are over, which end at one go."""
 MOST: Final = 100_000
 MOST_OF_ONE: Final = 10_000
 MOST_VALUES: Final = 1_000_000
@@ -150,6 +154,8 @@ class KeptSessions(Policy):
         self._total = _Use()
         self._spaces: dict[str, _Use] = {}
         self._unseen: list[str] = []
+        self._ending: dict[str, KeptSession] = {}
+        self._spent = (0.0, 0)
 
     def __repr__(self) -> str:
         return f"<KeptSessions {len(self)} with {self._total.count} values of {self._total.size} bytes>"
@@ -162,6 +168,8 @@ class KeptSessions(Policy):
 
     def keep(self, token: str, expires_in: int) -> KeptSession:
         """The session of a client that is here now. Raises `Busy` where no other can be kept."""
+        while self.is_ending(token):
+            self.end_some(token, AT_ONCE)
         session = self._sessions.get(token)
         if session is not None:
             session.drop(_WILL)
@@ -169,28 +177,29 @@ class KeptSessions(Policy):
             use = self._spaces.get(space_of(token))
             if len(self) >= MOST or (use is not None and use.sessions >= MOST_OF_ONE):
                 raise Busy("so many sessions are kept here already: end some, or ask for one that ends")
-            session = self._add(token)
+            session = self._sessions[token] = self._made(token)
         elif session.expires_in == expires_in and not session.left:
             return session
         session.expires_in, session.left = expires_in, 0.0
         session.record()
         return session
 
-    def _add(self, token: str) -> KeptSession:
+    def _made(self, token: str) -> KeptSession:
         space = space_of(token)
         use = self._spaces.setdefault(space, _Use()) if space else _Use()
         use.sessions += 1
-        session = KeptSession(token, self._context, self._total, use, self._topics)
-        self._sessions[token] = session
-        return session
+        return KeptSession(token, self._context, self._total, use, self._topics)
 
     def restore_row(self, row: ClientRow) -> None:
-        """At a start: of a session its own row comes first."""
+        """At a start: of a session its own row comes first. One without it is over, and had not ended."""
         if not row.name:
-            session = self._add(row.session)
+            session = self._sessions[row.session] = self._made(row.session)
             session.expires_in, left = msgspec.msgpack.decode(row.value, type=tuple[int, int])
             session.left = left / 1000 or max(self._context.clock.now, 0.001)
-        elif (known := self._sessions.get(row.session)) is not None:
+        else:
+            known = self._sessions.get(row.session) or self._ending.get(row.session)
+            if known is None:
+                known = self._ending[row.session] = self._made(row.session)
             known.restore(row.name, row.value)
 
     def keep_will(self, token: str, will: LaterWill) -> None:
@@ -222,26 +231,52 @@ class KeptSessions(Policy):
         session.record()
 
     def end(self, token: str) -> None:
-        """Nothing is kept of it any more; no error if nothing is."""
+        """It is over, and ends now if little is kept of it (`is_ending`); no error if nothing is."""
         session = self._sessions.pop(token, None)
         if session is None:
             return
         self._publish_will(session)
-        space = space_of(token)
-        if space:
-            self._spaces[space].sessions -= 1
-            if not self._spaces[space].sessions:
-                del self._spaces[space]
-        for name in list(session.values):
+        self._context.custody.transaction.delete(ClientRow, (token, ""))
+        self._ending[token] = session
+        self._end_part()
+
+    def is_ending(self, token: str) -> bool:
+        """Is it over, and has not ended yet?"""
+        return token in self._ending
+
+    def _end_part(self) -> None:
+        at, spent = self._spent
+        left = AT_ONCE - (spent if at == self._context.clock.now else 0)
+        while self._ending and left > 0:
+            left -= self.end_some(next(iter(self._ending)), left)
+        self._spent = self._context.clock.now, AT_ONCE - left
+        if self._ending:
+            self._context.clock.go_on(self._end_part, self._end_part)
+
+    def end_some(self, token: str, most: int) -> int:
+        """End so many values of a session that is over. Returns how many, and one more for its end."""
+        session = self._ending[token]
+        names = list(islice(session.values, most))
+        for name in names:
             session.drop(name)
             found = self._topics.durable(token, name.removeprefix(READS)) if name.startswith(READS) else None
             if found is not None:
                 for policy in self._context.policies.subscription_ended:
                     policy.subscription_ended(found.id)
-        self._context.custody.transaction.delete(ClientRow, (token, ""))
+        if not session.values:
+            del self._ending[token]
+            self._leave_space(space_of(token))
+        return len(names) + (not session.values)
+
+    def _leave_space(self, space: str) -> None:
+        if space:
+            self._spaces[space].sessions -= 1
+            if not self._spaces[space].sessions:
+                del self._spaces[space]
 
     def second_passed(self) -> None:
-        """Look at so many each second, in turn."""
+        """Look at so many each second, in turn; and go on with what a start found."""
+        self._end_part()
         if not self._unseen:
             self._unseen = list(self._sessions)
         part = self._unseen[-PART:]

@@ -12,6 +12,8 @@ import pytest
 from bridges.mqtt import readers
 from bridges.mqtt.fields import variable
 from broker import shares
+from broker.core.clients import kept_sessions
+from broker.core.clients.kept_sessions import KeptSessions
 from broker.core.rows import Transaction
 from broker.mqtt.reading import MqttReading
 from broker.node import Node
@@ -143,3 +145,50 @@ async def test_others_have_turns_between_the_filters_of_a_packet(
     assert answered in (answer + puback, puback + answer)
     assert len(met) == COUNT
     assert all(later - earlier >= shares.TURNS for earlier, later in pairwise(met))
+
+
+@pytest.mark.parametrize(
+    ("flags", "owner", "method", "answer"),
+    [
+        (b"\x00", MqttReading, "_read", b"\x20\x02\x01\x00"),
+        (b"\x02", KeptSessions, "end_some", b"\x20\x02\x00\x00"),
+    ],
+)
+async def test_others_have_turns_while_a_client_returns_to_many_filters_or_leaves_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flags: bytes, owner: type, method: str, answer: bytes
+) -> None:
+    """Packets behind its CONNECT are read once that is done."""
+
+    def connect(flags: bytes) -> bytes:
+        return b"\x10\x0d\x00\x04MQTT\x04" + flags + b"\x00\x00\x00\x01b"
+
+    async with logged_in(tmp_path) as (_, other):
+        port = other.get_extra_info("peername")[1]
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(connect(b"\x00") + filters_packet(0x82, SUBSCRIBED))
+        suback = filters_packet(0x90, bytes(COUNT))
+        heard = await asyncio.wait_for(reader.readexactly(4 + len(suback)), 300)
+        assert heard == b"\x20\x02\x00\x00" + suback
+        writer.write(b"\xe0\x00")
+        assert await asyncio.wait_for(reader.read(), 300) == b""
+        writer.close()
+        monkeypatch.setattr(shares, "SLICE", 0.0)
+        monkeypatch.setattr(kept_sessions, "AT_ONCE", 1)
+        turns, met = Turns(), list[int]()
+        of_one = getattr(owner, method)
+
+        def counted(self: Any, *given: Any, **named: Any) -> Any:
+            met.append(turns.had)
+            return of_one(self, *given, **named)
+
+        monkeypatch.setattr(owner, method, counted)
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        try:
+            writer.write(connect(flags) + b"\xc0\x00")
+            answered = await asyncio.wait_for(reader.readexactly(6), 300)
+        finally:
+            turns.end()
+            writer.close()
+    assert answered == answer + b"\xd0\x00"
+    assert len(met) >= COUNT
+    assert met[-1] - met[0] >= COUNT

@@ -50,7 +50,7 @@ def test_an_identifier_of_a_message_that_comes_again_with_a_lower_qos_is_release
     """It was given with QoS 2 over an earlier connection: the client may know the identifier."""
     before = door_client()
     kept = before.core.kept_sessions.keep(before.session, NEVER)
-    before.reading.go_on(kept)
+    list(before.reading.go_on(kept))
     assert subscribe(before, ("a", 2)) == [2]
     before.publishing.take(Publish("a", b"once", 2, False, False, 9))
     before.publishing.flush()
@@ -60,7 +60,7 @@ def test_an_identifier_of_a_message_that_comes_again_with_a_lower_qos_is_release
     before.heard()
     before.core.switch.close(before.connection)
     again = door_client()
-    again.reading.go_on(kept)
+    list(again.reading.go_on(kept))
     said = again.heard()
     assert said.startswith(b"\x62\x02\x00\x01")
     assert b"\x00\x02once" in said

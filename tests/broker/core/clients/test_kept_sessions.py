@@ -3,8 +3,9 @@
 import pytest
 
 from broker.core.clients import kept_sessions
-from broker.core.clients.kept_sessions import NEVER, READS, SHARES
+from broker.core.clients.kept_sessions import AT_ONCE, NEVER, READS, SHARES, KeptSessions
 from broker.core.errors import Busy
+from broker.core.rows import ClientRow
 from simulation.forest import Forest
 from simulation.site import Site
 
@@ -156,3 +157,53 @@ def test_a_shared_subscription_lasts_as_long_as_a_session_that_has_it(forest: Fo
     assert (shared.name, shared.holders, shared.attached) == ("p", 1, False)
     hq.core.kept_sessions.end("mqtt/till")
     assert not hq.core.topics.subscriptions
+
+
+def with_very_many(hq: Site) -> KeptSessions:
+    kept = hq.core.kept_sessions
+    session = kept.keep("mqtt/till", NEVER)
+    for number in range(3 * AT_ONCE):
+        session.put(f"given {number}", b"")
+    return kept
+
+
+def test_one_that_keeps_very_much_ends_a_part_at_a_time_and_after_a_crash(forest: Forest, hq: Site) -> None:
+    kept = with_very_many(hq)
+    forest.settle()
+    kept.end("mqtt/till")
+    assert kept.get("mqtt/till") is None
+    assert repr(kept).startswith(f"<KeptSessions 0 with {2 * AT_ONCE} values of")
+    crash(forest, hq)
+    kept = hq.core.kept_sessions
+    assert kept.is_ending("mqtt/till")
+    assert repr(kept).startswith(f"<KeptSessions 0 with {2 * AT_ONCE} values of")
+    forest.settle(3.0)
+    assert not kept.is_ending("mqtt/till")
+    assert repr(kept) == "<KeptSessions 0 with 0 values of 0 bytes>"
+    assert hq.disk.rows(ClientRow) == []
+
+
+def test_a_new_session_has_nothing_of_the_one_of_that_name_that_ends(forest: Forest, hq: Site) -> None:
+    kept = with_very_many(hq)
+    kept.end("mqtt/till")
+    assert kept.is_ending("mqtt/till")
+    session = kept.keep("mqtt/till", NEVER)
+    session.put("given 1", b"new")
+    forest.settle(3.0)
+    crash(forest, hq)
+    again = hq.core.kept_sessions.get("mqtt/till")
+    assert again is not None
+    assert again.values == {"given 1": b"new"}
+
+
+def test_many_that_end_at_one_moment_end_no_more_than_a_part(forest: Forest, hq: Site) -> None:
+    kept, count = hq.core.kept_sessions, AT_ONCE // 10
+    for number in range(count):
+        session = kept.keep(f"mqtt/{number}", NEVER)
+        for each in range(20):
+            session.put(f"given {each}", b"")
+    for number in range(count):
+        kept.end(f"mqtt/{number}")
+    assert sum(kept.is_ending(f"mqtt/{number}") for number in range(count)) > count // 3
+    forest.settle(3.0)
+    assert repr(kept) == "<KeptSessions 0 with 0 values of 0 bytes>"
