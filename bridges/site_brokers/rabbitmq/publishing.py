@@ -6,9 +6,10 @@ reason), or the connection is lost first, and then it is the giver's again.
 Law: `done` is called once at most, and only with what the broker said.
 
 Wrinkle: RabbitMQ says no in three ways. A message that no queue takes is returned, and then confirmed. One
-that a full queue rejects is confirmed negatively. One that is too large, or that we have no permission for,
-closes the channel, and nothing says which it was: whatever was under way is then published again, one by one,
-until the one that closes the channel by itself is found. Those before it may be doubled by this.
+that a full queue rejects is confirmed negatively, and so is one for a queue that goes at that moment: it is
+published once more, and returned then, or rejected again. One that is too large, or that we may not publish
+there, closes the channel, and nothing says which it was: whatever was under way is then published again, one
+by one, until the one that closes the channel by itself is found. Those before it may be doubled by this.
 
 Wrinkle: which message was returned is known by the number in its mark, a header that each message gets.
 """
@@ -48,7 +49,8 @@ Done = Callable[[Refused | None], None]
 class Outgoing(NamedTuple):
     """One message. `mandatory`: it is refused where no queue takes it. `done`: called with the outcome.
 
-    `first`: a queue to make before it is published, with `arguments`, where it is not there.
+    `first`: a queue to make before it is published, with `arguments`, where it is not there. `again`: it was
+    rejected before.
     """
 
     exchange: str
@@ -59,6 +61,7 @@ class Outgoing(NamedTuple):
     done: Done
     first: str = ""
     arguments: dict[str, Any] | None = None
+    again: bool = False
 
 
 class Publisher:
@@ -203,6 +206,10 @@ class Publisher:
                 continue
             self._bytes -= len(message.body)
             refused = self._returned.pop(number, None)
+            if not good and not message.exchange and not message.again:
+                self.repeated += 1
+                self._waiting.appendleft(message._replace(again=True))
+                continue
             if not good:
                 refused = Refused(REFUSED, f"queue {message.key!r} does not take it (full?)")
             self._settle(message, refused)

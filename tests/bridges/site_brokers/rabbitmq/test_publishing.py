@@ -8,11 +8,41 @@ import pika
 import pytest
 from rabbitmq_server import RabbitServer
 
-from bridges.amqp.connection import Connection
+from bridges.amqp.connection import Connection, Returned
 from bridges.amqp.errors import AmqpError
 from bridges.amqp.server import Server
 from bridges.site_brokers.rabbitmq.messages import is_ours
 from bridges.site_brokers.rabbitmq.publishing import Outgoing, Publisher, Refused
+
+
+class RejectingChannel:
+    """As a RabbitMQ does where a queue has just gone: it rejects the first message, and returns the next."""
+
+    is_open = True
+
+    def __init__(self) -> None:
+        self.ended = asyncio.get_running_loop().create_future()
+        self.on_confirm = self.on_return = lambda *_: None
+        self.published: list[bytes] = []
+
+    def publish(
+        self, exchange: str, key: str, body: bytes, properties: pika.BasicProperties, mandatory: bool
+    ) -> None:
+        self.published.append(body)
+        asyncio.get_running_loop().call_soon(self._answer, len(self.published), properties)
+
+    def _answer(self, number: int, properties: pika.BasicProperties) -> None:
+        if number > 1:
+            self.on_return(Returned(312, "NO_ROUTE", properties))
+        self.on_confirm(number, False, number > 1)
+
+
+class ItsConnection:
+    def __init__(self, channel: RejectingChannel) -> None:
+        self._channel = channel
+
+    async def channel(self, *, confirms: bool) -> RejectingChannel:
+        return self._channel
 
 
 class Ledger:
@@ -107,6 +137,18 @@ async def test_what_a_full_queue_rejects_is_refused(
     second = ledger.outcomes[b"second"]
     assert second is not None
     assert str(second).startswith("REFUSED_BY_BROKER: queue 'small'")
+
+
+async def test_what_a_queue_rejects_that_has_just_gone_has_no_queue(ledger: Ledger) -> None:
+    channel = RejectingChannel()
+    async with publishing(ItsConnection(channel)) as publisher:  # type: ignore[arg-type]
+        publisher.give(ledger.outgoing("passing", b"late"))
+        await ledger.until(1)
+        assert publisher.repeated == 1
+    refused = ledger.outcomes[b"late"]
+    assert refused is not None
+    assert refused.reason == "QUEUE_DOES_NOT_EXIST"
+    assert channel.published == [b"late"] * 2
 
 
 async def test_what_closes_the_channel_is_found_and_those_behind_it_arrive(
