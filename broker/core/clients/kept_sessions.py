@@ -32,7 +32,7 @@ SHARES: Final = "shares "
 _WILL: Final = "will"
 NEVER: Final = 0xFFFF_FFFF
 """As `expires_in`: no end of its own."""
-AT_ONCE: Final = PART // 2
+AT_ONCE: Final = PART // 5
 """Values of sessions that are over, which end at one go."""
 MOST: Final = 100_000
 MOST_OF_ONE: Final = 10_000
