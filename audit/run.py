@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -93,20 +92,14 @@ def _audit(
 
     output, listing = Output(request.out), list_all(spark, [brought.path(log) for log in request.logs])
     with work_beside() as pool:
-        table = brought.path(request.usage)
-        read_usage = partial(given.usage, spark, listing, table)
-        asked_usage = pool.submit(read_usage) if table else None  # what is wrong with it is told at once
+        asked_usage = pool.submit(given.usage, spark, listing, brought.path(request.usage))
         asked_figures = pool.submit(given.figures, spark, brought.path(request.figures))
         taken = renamed(read(spark, listing, request.source), brought.renamed)
-        figures = asked_figures.result()
-        if asked_usage:
-            asked_usage.result()
+        usage, figures = asked_usage.result(), asked_figures.result()
         whole, trees = told_apart(taken, tree.nodes, request.tree)
         intake = period.within(whole, request.period)
         passes = Passes(spark, intake)
-        used = bool(table or listing.usage)
-        asked = _ask(pool, passes, tree, request, used=used) if len(intake.rolled) else None
-        asked_usage = asked_usage or pool.submit(read_usage)
+        asked = _ask(pool, passes, tree, request, used=usage is not None) if len(intake.rolled) else None
         output.write("trees", trees)
         output.write("files", query("from files order by fault is null, file", files=intake.files))
         output.write("intake", totals(intake.files))
@@ -116,7 +109,7 @@ def _audit(
         _nodes(output, tree)
         output.write("silent", waste.silent(intake.rolled, tree.nodes))
         if asked:
-            _tables(output, passes, asked, tree, request, asked_usage, figures)
+            _tables(output, passes, asked, tree, request, usage, figures)
         else:
             output.write("clocks", offsets.with_offsets(intake.clocks, offsets.NONE))
             if request.rules:
@@ -157,7 +150,7 @@ def _tables(
     asked: _Asked,
     tree: Tree,
     request: Request,
-    usage: "Future[Table | None]",
+    usage: Table | None,
     figures: Table | None,
 ) -> None:
     """All tables of a log that has rows; first those that need the sums alone, then those of the passes, in
@@ -182,8 +175,8 @@ def _tables(
         held = arrow.concat_tables([held, figures])
     output.write("capacity", capacity.forecast(held, request.limits))
     _by_clocks(output, rolled, asked, tree, passes.intake.clocks)
-    if asked.held:
-        output.write("unused_routes", waste.unused_routes(asked.held.result(), usage.result()))
+    if usage is not None and asked.held:
+        output.write("unused_routes", waste.unused_routes(asked.held.result(), usage))
 
 
 def _nodes(output: Output, tree: Tree) -> None:
