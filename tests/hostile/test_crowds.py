@@ -2,11 +2,10 @@
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
-import pytest_asyncio
-from intake_peers import Raw, Target, frame_head, mqtt_length, running, session_of
+from intake_peers import Raw, Target, frame_head, mqtt_length, session_of
 
 from sapwood.protocol import bundles, packets
 from sapwood.protocol.bundles import Message
@@ -17,14 +16,6 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 PAYLOAD = b"one of very many"
 ASKED = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
 Crowd = Callable[[Target], Awaitable[None]]
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def target(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Target]:
-    async with running(tmp_path_factory.mktemp("node")) as made:
-        yield made
-        assert await made.process.stop() == 0
-        assert "Traceback" not in made.log, made.log
 
 
 def string(text: bytes) -> bytes:

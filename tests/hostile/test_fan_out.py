@@ -1,11 +1,10 @@
 """One message to thousands of filters: all are given it, and others are answered meanwhile."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 
 import pytest
-import pytest_asyncio
-from intake_peers import Raw, Target, mqtt_length, running
+from intake_peers import Raw, Target, mqtt_length
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 LEVELS = 13
@@ -15,14 +14,6 @@ ANSWERED = 20
 """Requests of somebody else meanwhile. One was, when all copies were made and given at one go."""
 ASKED = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
 TOPIC = b"/".join([b"l"] * LEVELS)
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def target(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Target]:
-    async with running(tmp_path_factory.mktemp("node")) as made:
-        yield made
-        assert await made.process.stop() == 0
-        assert "Traceback" not in made.log, made.log
 
 
 def filters() -> list[bytes]:

@@ -2,17 +2,15 @@
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 
 import pytest
-import pytest_asyncio
 from intake_peers import (
     Raw,
     Target,
     frame_head,
     mqtt_length,
     mqtt_over_a_websocket,
-    running,
     session_of,
     upgraded,
 )
@@ -25,14 +23,6 @@ ASKED = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
 PING, PONG = b"\x89\x83\0\0\0\0end", b"\x8a\x03end"
 Flood = Callable[[Target], Awaitable[tuple[Raw, bytes, bytes]]]
 """A connection, what it says, and what it hears once all of that was taken."""
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def target(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Target]:
-    async with running(tmp_path_factory.mktemp("node")) as made:
-        yield made
-        assert await made.process.stop() == 0
-        assert "Traceback" not in made.log, made.log
 
 
 async def pings(target: Target) -> tuple[Raw, bytes, bytes]:

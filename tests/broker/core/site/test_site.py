@@ -72,13 +72,18 @@ def test_topics_of_scope_tree_are_wanted_whoever_reads_them(forest: Forest) -> N
     assert wanted(broker) == {"topic:news/#"}
 
 
-def test_a_refused_message_is_a_dead_letter_and_holds_up_nobody(forest: Forest) -> None:
+def given_three_orders(forest: Forest) -> Broker:
     broker = chain(forest)
     broker.consumers("queue:orders")
     hq = forest.producer("hq", "writer")
     for payload in (b"1", b"2", b"3"):
         hq.send("queue:orders", payload)
     forest.settle(2.0)
+    return broker
+
+
+def test_a_refused_message_is_a_dead_letter_and_holds_up_nobody(forest: Forest) -> None:
+    broker = given_three_orders(forest)
     second = next(each for each in broker.given if each.message.payload == b"2")
     broker.site.refuse(second.id, "NOT_AUTHORIZED: reason code 135")
     broker.site.confirm([each.id for each in broker.given if each is not second])
@@ -90,12 +95,7 @@ def test_a_refused_message_is_a_dead_letter_and_holds_up_nobody(forest: Forest) 
 
 
 def test_what_the_broker_threw_away_is_given_again_and_no_more_than_that(forest: Forest) -> None:
-    broker = chain(forest)
-    broker.consumers("queue:orders")
-    hq = forest.producer("hq", "writer")
-    for payload in (b"1", b"2", b"3"):
-        hq.send("queue:orders", payload)
-    forest.settle(2.0)
+    broker = given_three_orders(forest)
     first, second, third = broker.given
     broker.site.confirm([first.id])
     broker.given.clear()
