@@ -7,7 +7,7 @@ import secrets
 import socket
 import ssl
 import struct
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ ALLOWED = 20 * MIB
 OF_ALL = 256 * MIB
 """That all connections together may make a node keep."""
 PATIENCE = 180.0
+ASKED = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
 class Target:
@@ -204,6 +205,18 @@ class Sealed(Raw):
 
 
 # --- how each kind of connection comes into the middle of 15 MiB, all but the 15 MiB themselves
+
+
+async def answers_meanwhile(target: Target, work: Coroutine[Any, Any, None]) -> int:
+    """How many requests of somebody else the node answers, one after the other, until this is done."""
+    other, under_way, answered = await Raw.to(target.port), asyncio.create_task(work), 0
+    while not under_way.done():
+        await other.say(ASKED)
+        await other.until(b"\r\n\r\n")
+        answered += 1
+    await under_way
+    other.break_off()
+    return answered
 
 
 def frame_head(size: int) -> bytes:

@@ -2,10 +2,11 @@
 
 import asyncio
 import secrets
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any
 
 import pytest
-from intake_peers import Raw, Target, frame_head, mqtt_length, session_of
+from intake_peers import Raw, Target, answers_meanwhile, frame_head, mqtt_length, session_of
 
 from sapwood.protocol import bundles, packets
 from sapwood.protocol.bundles import Message
@@ -14,8 +15,7 @@ from sapwood.protocol.session_frames import ClientFrame, Send, Subscribe, encode
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 PAYLOAD = b"one of very many"
-ASKED = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
-Crowd = Callable[[Target], Awaitable[None]]
+Crowd = Callable[[Target], Coroutine[Any, Any, None]]
 
 
 def string(text: bytes) -> bytes:
@@ -130,12 +130,4 @@ async def members(target: Target) -> None:
 
 @pytest.mark.parametrize("crowd", [wills, takeovers, logins, members])
 async def test_others_are_answered_while_very_many_come_and_go(target: Target, crowd: Crowd) -> None:
-    other, answered = await Raw.to(target.port), 0
-    under_way = asyncio.create_task(crowd(target))
-    while not under_way.done():
-        await other.say(ASKED)
-        await other.until(b"\r\n\r\n")
-        answered += 1
-    await under_way
-    assert answered
-    other.break_off()
+    assert await answers_meanwhile(target, crowd(target))

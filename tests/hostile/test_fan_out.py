@@ -1,10 +1,9 @@
 """One message to thousands of filters: all are given it, and others are answered meanwhile."""
 
-import asyncio
 from collections.abc import Iterator
 
 import pytest
-from intake_peers import Raw, Target, mqtt_length
+from intake_peers import Raw, Target, answers_meanwhile, mqtt_length
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 LEVELS = 13
@@ -12,7 +11,6 @@ FILTERS = 2**LEVELS
 IN_A_PACKET = 4096
 ANSWERED = 20
 """Requests of somebody else meanwhile. One was, when all copies were made and given at one go."""
-ASKED = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
 TOPIC = b"/".join([b"l"] * LEVELS)
 
 
@@ -69,15 +67,12 @@ async def test_others_are_answered_while_one_message_goes_to_thousands_of_filter
     reader, writer = await client(target, b"reader"), await client(target, b"writer")
     for first in range(0, FILTERS, IN_A_PACKET):
         await subscribe(reader, filters()[first : first + IN_A_PACKET], qos)
-    other, answered = await Raw.to(target.port), 0
     said = len(TOPIC).to_bytes(2) + TOPIC + (b"\x00\x01" if qos else b"") + b"x"
-    await writer.say(bytes((0x30 | qos << 1,)) + mqtt_length(len(said)) + said)
-    taken = asyncio.create_task(take_all(reader))
-    while not taken.done():
-        await other.say(ASKED)
-        await other.until(b"\r\n\r\n")
-        answered += 1
-    await taken
-    assert answered >= ANSWERED
-    for each in (reader, writer, other):
+
+    async def publishing() -> None:
+        await writer.say(bytes((0x30 | qos << 1,)) + mqtt_length(len(said)) + said)
+        await take_all(reader)
+
+    assert await answers_meanwhile(target, publishing()) >= ANSWERED
+    for each in (reader, writer):
         each.break_off()

@@ -6,8 +6,10 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 from intake_peers import (
+    ASKED,
     Raw,
     Target,
+    answers_meanwhile,
     frame_head,
     mqtt_length,
     mqtt_over_a_websocket,
@@ -19,7 +21,6 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 COUNT = 200_000
 ANSWERED = 20
 """Requests of somebody else meanwhile. Few were, when all that had come was taken at one go."""
-ASKED = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
 PING, PONG = b"\x89\x83\0\0\0\0end", b"\x8a\x03end"
 Flood = Callable[[Target], Awaitable[tuple[Raw, bytes, bytes]]]
 """A connection, what it says, and what it hears once all of that was taken."""
@@ -73,19 +74,11 @@ async def chunks_of_a_page(target: Target) -> tuple[Raw, bytes, bytes]:
 )
 async def test_others_are_answered_while_very_many_small_things_come(target: Target, flood: Flood) -> None:
     raw, said, heard = await flood(target)
-    other, answered = await Raw.to(target.port), 0
 
     async def flooding() -> None:
         listening = asyncio.create_task(raw.until(heard))
         await raw.say(said)
         await listening
 
-    taken = asyncio.create_task(flooding())
-    while not taken.done():
-        await other.say(ASKED)
-        await other.until(b"\r\n\r\n")
-        answered += 1
-    await taken
-    assert answered >= ANSWERED
-    for each in (raw, other):
-        each.break_off()
+    assert await answers_meanwhile(target, flooding()) >= ANSWERED
+    raw.break_off()

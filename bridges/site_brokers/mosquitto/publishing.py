@@ -106,7 +106,7 @@ class Poster:
         """As far as it may; the broker has answered. One by one while one of them may be what it ended the
         connection for.
         """
-        is_said = True
+        is_noted = False
         while self._posts and not (self._poison.any and self._unanswered):
             delivery, post = self._posts[0]
             if self._filters.awaits(post.properties.response_topic):
@@ -114,8 +114,8 @@ class Poster:
             self._posts.popleft()
             self._unanswered[delivery.id] = None
             self._client.post(post)
-            is_said = not self._given.note(delivery) and is_said
-        if not is_said:
+            is_noted |= self._given.note(delivery)
+        if is_noted:
             self._say_given()
 
     def _post(self, delivery: BrokerDelivery) -> Post | None:

@@ -234,11 +234,10 @@ class SiteClient(Policy):
         if not given.entry.stored.header.flags & bundles.Flag.RETAINED:
             self._deliver(deliveries)
             return
-        header = given.entry.stored.header
-        identity = header.id + bytes((given.position + given.messages - 1,))
-        if self._retained.get(header.destination.name) != identity:
-            self._retained.pop(header.destination.name, None)
-            self._retained[header.destination.name] = identity
+        name, latest = given.entry.stored.header.destination.name, deliveries[-1].name
+        if self._retained.get(name) != latest:
+            self._retained.pop(name, None)
+            self._retained[name] = latest
             if len(self._retained) > _MOST_RETAINED:
                 del self._retained[next(iter(self._retained))]
             self._deliver(deliveries)

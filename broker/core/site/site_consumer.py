@@ -87,16 +87,20 @@ class SiteConsumer(PushConsumer):
         assert self.connection is not None
         self.connection.messages_out += given.messages
         persistent, retained = header.persistent, bool(header.flags & bundles.Flag.RETAINED)
-        key, now = header.destination, given.at
+        key, at, begin = header.destination, given.at, given.position
         deliveries = [
-            BrokerDelivery(given.first + offset, key, message, persistent, retained, again, at=now)
+            BrokerDelivery(
+                given.first + offset,
+                key,
+                message,
+                persistent,
+                retained,
+                again,
+                name=header.id + bytes((begin + offset,)) if retained else b"",
+                at=at,
+            )
             for offset, message in enumerate(messages)
         ]
-        if retained:
-            begin = given.position
-            deliveries = [
-                each._replace(name=header.id + bytes((at,))) for at, each in enumerate(deliveries, begin)
-            ]
         self.come(given, deliveries)
 
 
