@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 
 _SOURCE: Final = "source"
 """Of sums: what stands for the file, its size or a hash of its name."""
-AT_ONCE: Final = 4
+_LINES: Final = arrow.schema([("file", arrow.string()), ("lines", arrow.int64())])
+_AT_ONCE: Final = 4
 """Files whose footers are read at the same time."""
 
 
@@ -172,7 +173,7 @@ def _footers(spark: "SparkSession", listing: Sequence[LogFile]) -> Table:
     """(file, lines). Those of this machine are read here, without a job of Spark's; Spark is asked for the
     others, and for what could not be read here."""
     near = [file for file in listing if file.path.startswith("file:///")]
-    with ThreadPoolExecutor(AT_ONCE, "footers") as pool:
+    with ThreadPoolExecutor(_AT_ONCE, "footers") as pool:
         counts = zip(near, pool.map(_lines_of, near), strict=True)
         told = {file: count for file, count in counts if count is not None}
     some = {file.uri: count for file, count in told.items() if count}  # Spark tells of no file without a row
@@ -202,9 +203,6 @@ def _lines_of(file: LogFile) -> int | None:
         return int(read_metadata(file.path.removeprefix("file://")).num_rows)
     except (arrow.ArrowException, OSError):
         return None
-
-
-_LINES: Final = arrow.schema([("file", arrow.string()), ("lines", arrow.int64())])
 
 
 def _by_size(listing: Sequence[LogFile]) -> tuple[list[LogFile], list[LogFile]]:

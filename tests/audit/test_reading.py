@@ -208,7 +208,7 @@ def test_clocks_that_jump_are_counted_and_their_rows_kept(intake: Intake) -> Non
 
 
 def test_footers_of_this_machine_are_read_without_spark(tmp_path: Path) -> None:
-    """Two jobs of it were a sixth of an audit's time; of a file without a row nobody tells, as nobody did."""
+    """Of a file without a row nobody tells, as Spark does not."""
     for name, count in (("a b", 3), ("c", 5), ("none", 0)):
         parquet.write_table(Table.from_pydict({"node": ["n"] * count}), tmp_path / f"{name}.parquet")
     nobody: Any = None
