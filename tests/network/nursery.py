@@ -16,6 +16,7 @@ import gc
 import importlib
 import json
 import os
+import runpy
 import select
 import selectors
 import signal
@@ -60,9 +61,14 @@ class NurseryChild:
             return self.wait()
         return self.returncode
 
-    def wait(self) -> int:
-        """Wait for its end, and return its exit code: minus the number of a signal that ended it."""
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for its end, and return its exit code: minus the number of a signal that ended it.
+
+        `timeout`: seconds; then `subprocess.TimeoutExpired`.
+        """
         if self.returncode is None:
+            if timeout is not None and not self._ended.poll(timeout * 1000):
+                raise subprocess.TimeoutExpired(str(self.pid), timeout)
             self.returncode = int(os.read(self._end, 64) or b"-9")  # nothing comes from a nursery that ended
             os.close(self._end)
         return self.returncode
@@ -103,8 +109,9 @@ class Nursery:
     def start(
         self, words: Sequence[str], folder: Path, files: Sequence[int], environment: dict[str, str]
     ) -> NurseryChild:
-        """Run a command line in a folder. `files`: the numbers of its output, its errors and, if it has one,
-        its input.
+        """Run a command line of `sapwood` in a folder, or one of Python that begins with '-m'.
+
+        `files`: the numbers of its output, its errors and, if it has one, its input.
         """
         order = json.dumps([*words, str(folder), os.environ | environment])
         end, told = os.pipe()
@@ -226,6 +233,12 @@ def _build_once(app: object) -> None:
     typer.get_command(app)
 
 
+def _run_module() -> None:
+    """As Python runs a module. It must not be loaded yet; all that it imports may be."""
+    del sys.argv[:2]
+    runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+
+
 def _end(main: Callable[[], object]) -> NoReturn:
     """Run it to its end, but do not take apart, object by object, all that was loaded: that copies the pages
     which it shares with the nursery.
@@ -255,4 +268,4 @@ if __name__ == "__main__":
     *ordered, place, variables = _serve(socket.socket(fileno=int(sys.argv[2])))
     tie(here)
     _become(ordered, place, variables)
-    _end(main)
+    _end(_run_module if ordered[0] == "-m" else main)
