@@ -49,7 +49,8 @@ async def until(network: Network, token: str) -> None:
                 if (await asked(network, token))[0] == 200:
                     return
             except aiohttp.ClientError:
-                await asyncio.sleep(0.05)
+                pass
+            await asyncio.sleep(0.05)
 
 
 async def test_tokens_of_an_issuer_open_by_role_and_its_keys_change(
