@@ -93,7 +93,7 @@ class PahoWatch:
 
     def _read(self) -> None:
         self._client.loop_read()
-        if self._client.has_more or self._pending():
+        if self.is_open and (self._client.has_more or self._pending()):
             self._loop.call_soon(self._read)
 
     def _pending(self) -> int:

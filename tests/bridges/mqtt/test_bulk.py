@@ -193,6 +193,18 @@ async def test_what_is_no_mqtt_ends_the_connection() -> None:
         assert "was lost" in str(await asyncio.wait_for(client.lost, PATIENCE))
 
 
+async def test_a_line_that_the_broker_has_ended_is_read_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its goodbye is the last that is read: to look behind it, turn after turn, kept a core busy for good."""
+    async with line() as (broker, client):
+        broker.say(packets.disconnect(0x8B, "is shut down"))
+        await asyncio.wait_for(client.lost, PATIENCE)
+        looked: list[PahoInBulk] = []
+        monkeypatch.setattr(PahoInBulk, "loop_read", lambda client: looked.append(client))
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert not looked
+
+
 async def test_a_part_of_a_packet_waits_for_the_rest() -> None:
     async with line() as (broker, client):
         said = packets.publish(b"t", bytes(300_000), 1, 5, retain=False, again=False, said=b"\0")
