@@ -268,4 +268,4 @@ if __name__ == "__main__":
     *ordered, place, variables = _serve(socket.socket(fileno=int(sys.argv[2])))
     tie(here)
     _become(ordered, place, variables)
-    _end(_run_module if ordered[0] == "-m" else main)
+    _end(_run_module if ordered[:1] == ["-m"] else main)
