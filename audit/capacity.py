@@ -22,7 +22,7 @@ SAID: Final = arrow.schema(
     [
         ("node", arrow.string()),
         ("route", arrow.int64()),
-        ("at", arrow.timestamp("us", "UTC")),
+        ("hour", arrow.timestamp("us", "UTC")),
         ("said", arrow.int64()),
     ]
 )
@@ -46,7 +46,7 @@ def figures(rolled: Table, routes: Table) -> Table:
 def adrift(rolled: Table, told: Table) -> Table:
     """(node) of which some route's adds less removes do not come to what was said of it last.
 
-    `rolled`, `told`: the sums of a log by `rollup` and `told.told`.
+    `rolled`, `told`: the sums of a log by `rollup` and `told.TOLD`.
     """
     return query(
         """with ends as (
@@ -60,7 +60,7 @@ def adrift(rolled: Table, told: Table) -> Table:
 def routes(rolled: Table, adrift: Table, said: Table) -> Table:
     """(node, figure, at, step): how many routes more each node had at the end of an hour than before.
 
-    `said`: of the nodes that are `adrift`, by `told.said_by_hour`. Law: a route is there from an add to a
+    `said`: of the nodes that are `adrift`, by `told.SAID_BY_HOUR`. Law: a route is there from an add to a
     remove, however often it is told again in between, by a resync say; so what counts is what was said of it
     last, not how often. Of all other nodes the sums by hour say the same, and cost nothing more.
     """
@@ -70,8 +70,8 @@ def routes(rolled: Table, adrift: Table, said: Table) -> Table:
             where event = 'advisory' and clock is null and kind in ('queue', 'topic')
                 and op in ('add', 'remove') and node not in (select node from adrift)),
         told as (
-            select node, "at",
-                (said & 1) - lag(said & 1, 1, 0) over (partition by node, route order by "at") as step
+            select node, hour as "at",
+                (said & 1) - lag(said & 1, 1, 0) over (partition by node, route order by hour) as step
             from said)
         select node, 'routes' as figure, "at", sum(step)::bigint as step
         from (from plain union all from told) group by node, "at" """,

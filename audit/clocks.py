@@ -9,8 +9,6 @@ from typing import Final
 
 import pyarrow as arrow
 from pyarrow import Table
-from pyspark.sql import Column
-from pyspark.sql import functions as F
 
 from audit.queries import query, rows
 from audit.rollup import HOUR
@@ -22,19 +20,24 @@ NO_STEPS: Final = arrow.schema(
 ).empty_table()
 _DAY: Final = 24 * HOUR
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_SET: Final = datetime(2000, 1, 1, tzinfo=UTC)
+"""A clock that tells of a time before was never set."""
 
 
-def clock(written: Column, since: datetime | None = None) -> Column:
-    """What is wrong with the clock of a row: null, 'unset' or 'ahead'. `written`: when its file was last
-    written. `since`: from `planned`; nothing before it is ahead.
+def clock(since: datetime | None = None, time: str = "at", written: str = "unix_micros(written)") -> str:
+    """What is wrong with the clock of a row: null, 'unset' or 'ahead', as a text of `sums`. `written`: when
+    its file was last written, in microseconds. `since`: from `planned`; nothing before it is ahead.
 
     Wrinkle: a time and an interval are added in time zones, row by row; these are only numbers.
     """
-    ahead = F.unix_micros("at") > F.unix_micros(written) + _DAY
+    ahead = f"unix_micros({time}) > {written} + {_DAY}"
     if since is not None:
-        ahead = ahead & (F.col("at") >= F.lit(since))
-    unset = F.col("at") < F.lit("2000-01-01").cast("timestamp")
-    return F.when(unset, "unset").when(ahead, "ahead")
+        ahead += f" and unix_micros({time}) >= {_micros(since)}"
+    return f"case when unix_micros({time}) < {_micros(_SET)} then 'unset' when {ahead} then 'ahead' end"
+
+
+def _micros(time: datetime) -> int:
+    return (time - _EPOCH) // timedelta(microseconds=1)
 
 
 def planned(rolled: Table) -> datetime | None:

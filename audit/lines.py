@@ -19,7 +19,7 @@ from audit import files
 from audit.clocks import JUMP, clock
 from audit.listing import LogFile, still_there
 from audit.queries import query
-from audit.rollup import merged, rollup, timed
+from audit.rollup import is_time, merged, rollup
 from audit.schema import COMPARED, EVENTS, LOG, NEWEST, OPERATIONS
 from audit.session import fetch
 
@@ -60,17 +60,18 @@ def _own_columns() -> list[Column]:
     return [F.try_to_timestamp("row.at").alias("at"), *others]
 
 
-def fate(time: Column | None = None) -> Column:
-    """What becomes of a row of the log that has the right form; or of a sum of such rows by `rollup`, with
-    `time` one of their times."""
-    event, operation = F.col("event"), F.col("op")
-    known = F.lit(False)
-    for name, operations in OPERATIONS.items():
-        known = known | ((event == name) & operation.isin(*operations))
-    usable = (
-        F.coalesce(known, F.lit(False)) & (F.coalesce("schema", F.lit(0)) >= 1) & F.col("node").isNotNull()
+_KNOWN: Final = " or ".join(
+    f"event = '{name}' and op in ({', '.join(map(repr, some))})" for name, some in OPERATIONS.items()
+)
+USABLE: Final = f"coalesce({_KNOWN}, false) and coalesce(schema, 0) >= 1 and node is not null"
+"""Can a row be used, or a sum of such rows, if it has a time? As a text of `sums`."""
+
+
+def fate() -> Column:
+    """What becomes of a row of the log that has the right form."""
+    return F.expr(
+        f"case when not ({USABLE}) then 'unknown' when {is_time('at')} then 'rows' else 'untimed' end"
     )
-    return F.when(~usable, "unknown").when(timed(time), "rows").otherwise("untimed")
 
 
 def _own_fate() -> Column:
@@ -168,7 +169,7 @@ def read(spark: "SparkSession", listing: Sequence[LogFile], dialect: Dialect = O
 
 
 def _events(used: DataFrame, dialect: Dialect) -> DataFrame:
-    return dialect.convert(used).withColumn("clock", clock(F.col("written"))).select(*EVENTS.names)
+    return dialect.convert(used).withColumn("clock", F.expr(clock())).select(*EVENTS.names)
 
 
 def _both(counts: DataFrame, sums: DataFrame | None) -> tuple[Table, Table | None]:

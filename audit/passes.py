@@ -1,7 +1,7 @@
 """The passes over the log, each one job of Spark's, and the tables that they give.
 
 Law: a log is gone through four times, however many tables there are and however many rows: for the sums of
-`rollup`, which `reading` makes, by route (`told`), by consumer (`consumer_hours`) and by cause (`causes`).
+`rollup`, which `reading` makes, by route (`TOLD`), by consumer (`HOURS`) and by cause (`causes`).
 Rows that are rare in a healthy log, such as links that drop and advisories that spill, are fetched from it by
 themselves, and only if the sums say that there are any.
 """
@@ -20,6 +20,7 @@ from audit.queries import query, rows, value
 from audit.reading import Intake
 from audit.schema import EVENTS, arrow_schema
 from audit.session import fetch
+from audit.sums import Sums
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -50,17 +51,30 @@ class Passes:
         return causes.one_in(value(query(came, rolled=self.intake.rolled)))
 
     def told(self) -> Table:
-        """The sums by route: `told.told`; of more than `FIT`, `told.reduced`."""
-        sums = routes.told(self._events)
+        """`told.TOLD`; of more than `FIT`, `told.reduced`."""
         told = """select coalesce(sum("rows"), 0) from rolled where event = 'advisory'"""
-        if value(query(told, rolled=self.intake.rolled)) > FIT:
-            sums = sums.localCheckpoint()
-            sums = routes.reduced(sums) if sums.count() > FIT else sums
-        return fetch(sums)
+        if value(query(told, rolled=self.intake.rolled)) <= FIT:
+            return self._sums(routes.TOLD)
+        direct = self.intake.direct
+        if direct:
+            sums = routes.TOLD.of_parts().by_spark(direct.parts(routes.TOLD))
+        else:
+            sums = routes.TOLD.by_spark(self._events)
+        sums = sums.localCheckpoint()
+        return fetch(routes.reduced(sums) if sums.count() > FIT else sums)
 
     def consumer_hours(self) -> Table:
-        """Comings and goings of each consumer: `told.consumer_hours`."""
-        return fetch(routes.consumer_hours(self._events))
+        """Comings and goings of each consumer: `told.HOURS`."""
+        return self._sums(routes.HOURS)
+
+    def _sums(self, sums: Sums, nodes: Table | None = None) -> Table:
+        """Of the log; of some nodes, or of all."""
+        if self.intake.direct:
+            return query(sums.of_parts().text(), log=fetch(self.intake.direct.parts(sums, nodes)))
+        few = self._events
+        if nodes is not None:
+            few = few.join(F.broadcast(self._spark.createDataFrame(nodes)), "node", "left_semi")
+        return fetch(sums.by_spark(few))
 
     def consumer_events(self, roots: Sequence[str], one_in: int) -> Table:
         """The cost of comings and goings: `causes.consumer_events`."""
@@ -93,8 +107,8 @@ class Passes:
         return fetch(routes.again(self._events, self._spark.createDataFrame(nodes)))
 
     def said_by_hour(self, nodes: Table) -> Table:
-        """The routes of some nodes, hour by hour: `told.said_by_hour`."""
-        return fetch(routes.said_by_hour(self._events, self._spark.createDataFrame(nodes)))
+        """The routes of some nodes, hour by hour: `told.SAID_BY_HOUR`."""
+        return self._sums(routes.SAID_BY_HOUR, nodes)
 
     def held_routes(self) -> Table:
         """Routes that each node ever had: `told.held_routes`."""

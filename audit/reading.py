@@ -29,19 +29,22 @@ from audit.session import fetch
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from audit.direct import Direct
+
 _NO_LINES = "left out: Parquet, where another broker's lines of JSON are expected"
 
 
 class Intake(NamedTuple):
     """A log that was read. `events` has `schema.EVENTS`, on Spark; `files` `accounts.FILES`; `rolled` is the
     `rollup` of the events; `clocks` is (node, unset, ahead, backwards, largest_step_back_s); `ignored` names
-    files that are nobody's log."""
+    files that are nobody's log. `direct`: the same rows, where tasks can read the files by themselves."""
 
     events: DataFrame
     rolled: Table
     files: Table
     clocks: Table
     ignored: tuple[str, ...] = ()
+    direct: "Direct | None" = None
 
 
 def read(spark: "SparkSession", listing: Listing, source: str = "") -> Intake:
@@ -53,9 +56,9 @@ def read(spark: "SparkSession", listing: Listing, source: str = "") -> Intake:
     if tables and source:
         parts.append(_nothing(spark, files.left_out(tables, _NO_LINES)))
     elif tables:
-        events, rolled, told = parquet.read(spark, tables)
-        whole = Intake(events, rolled, told, clocks(rolled))
-        parts.append(_apart(whole, parts[0]) if parts else whole)
+        events, rolled, told, direct = parquet.read(spark, tables)
+        whole = Intake(events, rolled, told, clocks(rolled), direct=direct)
+        parts.append(_apart(whole._replace(direct=None), parts[0]) if parts else whole)
     whole = parts[0] if parts else _nothing(spark, FILES.empty_table())
     for part in parts[1:]:
         pairs = zip(whole[1:4], part[1:4], strict=True)
@@ -76,7 +79,8 @@ def narrowed(intake: Intake, kept: Column, count: str, out: Table) -> Intake:
         rolled=rolled,
     )
     told = query(_LESS.replace("COUNT", count), told=intake.files, other=out)
-    return intake._replace(events=events, rolled=rolled, files=told, clocks=clocks(rolled, steps))
+    clocked = clocks(rolled, steps)
+    return intake._replace(events=events, rolled=rolled, files=told, clocks=clocked, direct=None)
 
 
 def renamed(intake: Intake, names: Mapping[str, str]) -> Intake:

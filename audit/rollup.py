@@ -7,7 +7,6 @@ Wrinkle: what a row costs here is above all the width of its key. So the hour an
 values are one number while rows are summed, and are told apart again afterwards.
 """
 
-from functools import reduce
 from typing import Final
 
 from pyarrow import Table
@@ -16,13 +15,15 @@ from pyspark.sql import functions as F
 
 from audit.queries import query
 from audit.schema import NEWEST, OPERATIONS
+from audit.sums import Sums
 
 RESYNC: Final = "resync"
 """The cause of an add that restores state."""
 HOUR: Final = 3_600_000_000
 """Microseconds."""
-FIRST_DAY, LAST_DAY = "0001-01-01", "9999-01-01"
-"""What is not between these is no time that one can reckon with."""
+FIRST_DAY, LAST_DAY = -62_135_596_800_000_000, 253_370_764_800_000_000
+"""The first of year 1 and of year 9999, in microseconds. What is not between these is no time that one can
+reckon with."""
 _KNOWN: Final = {
     "event": ("advisory", *(event for event in OPERATIONS if event != "advisory")),
     "op": tuple(dict.fromkeys(operation for some in OPERATIONS.values() for operation in some)),
@@ -45,97 +46,101 @@ NUMBERS: Final = (
 KEYS: Final = ("event", "op", "kind", "direction", *_PLACES, "rooted", "restored", "clock", "hour")
 
 
-def hour_of(time: str) -> Column:
-    """The hour of a time, UTC. Wrinkle: `date_trunc` reckons in time zones, row by row; this only divides."""
-    return F.timestamp_micros(F.expr(f"unix_micros(`{time}`) - pmod(unix_micros(`{time}`), {HOUR})"))
+def hour_of(micros: str) -> str:
+    """The hour of a time, UTC, as a text; both in microseconds. Wrinkle: `date_trunc` reckons in time zones,
+    row by row; this only divides."""
+    return f"({micros} - pmod({micros}, {HOUR}))"
 
 
-def timed(time: Column | None = None) -> Column:
-    """Is `time`, or else `at`, one?"""
-    first, last = (F.lit(day).cast("timestamp") for day in (FIRST_DAY, LAST_DAY))
-    return F.coalesce((F.col("at") if time is None else time).between(first, last), F.lit(False))
+def is_time(time: str = "log.at") -> str:
+    """Is it one? As a text."""
+    return f"coalesce(unix_micros({time}) between {FIRST_DAY} and {LAST_DAY}, false)"
+
+
+def timed() -> Column:
+    """Is `at` a time?"""
+    return F.expr(is_time("at"))
 
 
 def rollup(events: DataFrame, *more: str) -> DataFrame:
-    """(`KEYS`, at_node, schema, `more`, rows, bytes, newer, first, last, `NUMBERS`) of events as
-    `schema.EVENTS` has them. `at_node`: the hash of the node.
+    """`sums` of events as `schema.EVENTS` has them."""
+    return sums(*more).by_spark(events)
+
+
+def sums(*more: str) -> Sums:
+    """(`KEYS`, at_node, schema, `more`, rows, bytes, newer, first, last, `NUMBERS`). `at_node`: the hash of
+    the node.
 
     `rooted`: the node wrote them as a root. `restored`: told by a resync. `schema`: 0 where there is none,
     and of a newer one the next after `NEWEST`. `newer`: rows of a newer schema. `hour` is there also where
     the clock cannot be true. `first`, `last`: null where `at` is no time. `NUMBERS`: how many rows have a
     number, its least and most; the least and most series; and of the hashes of the trees' names.
     """
-    time = F.when(timed(), F.col("at"))
-    keyed = events.select(
-        _sort(time).alias("sort"),
-        *(F.when(_digit(name) == _OTHER, F.col(name)).alias(name) for name in _OPEN),
-        *_PLACES,
-        *more,
-        time.alias("time"),
-        "bytes",
-        "series",
-        "seq",
-        F.when(F.col("tree").isNotNull(), F.xxhash64("tree")).alias("of_tree"),
-    )
-    sums = keyed.groupBy("sort", *_OPEN, *_PLACES, *more).agg(
-        F.count(F.lit(1)).alias("rows"),
-        F.coalesce(F.sum("bytes"), F.lit(0)).alias("bytes"),
-        F.min("time").alias("first"),
-        F.max("time").alias("last"),
-        F.count("seq").alias("numbered"),
-        *(
-            least_or_most(column).alias(f"{column}_{name}")
+    columns = {
+        "sort": _sort(),
+        **{name: f"case when {_digit(name)} = {_OTHER} then {name} end" for name in _OPEN},
+        **{name: name for name in (*_PLACES, *more, "bytes", "series", "seq")},
+        "time": f"case when {is_time()} then log.at end",
+        "of_tree": "case when tree is not null then xxhash64(tree) end",
+    }
+    found = {
+        "rows": "count(1)",
+        "bytes": "cast(coalesce(sum(bytes), 0) as bigint)",
+        "first": "min(time)",
+        "last": "max(time)",
+        "numbered": "count(seq)",
+        **{
+            f"{column}_{name}": f"{least_or_most}({column})"
             for column in ("seq", "series", "of_tree")
-            for name, least_or_most in (("least", F.min), ("most", F.max))
-        ),
-    )
-    return _told_apart(sums, *more)
+            for name, least_or_most in (("least", "min"), ("most", "max"))
+        },
+    }
+    return Sums(columns, ("sort", *_OPEN, *_PLACES, *more), found, then=_told_apart(*more))
 
 
-def _sort(time: Column) -> Column:
+def _sort() -> str:
     """The hour, in microseconds, and below it a digit for each column of few values."""
     flags = (
-        F.col("role") == "root",
-        F.col("cause") == RESYNC,
-        F.coalesce("schema", F.lit(0)) < 1,
-        F.col("schema") > NEWEST,
-        time.isNotNull(),
-        F.octet_length("destination") >= 0,
+        "role = 'root'",
+        f"cause = '{RESYNC}'",
+        "coalesce(schema, 0) < 1",
+        f"schema > {NEWEST}",
+        is_time(),
+        "destination >= ''",
     )
     digits = [_digit(name, _BASE**place) for place, name in enumerate(_KNOWN)]
-    digits += [F.when(flag, _place(name)).otherwise(0) for flag, name in zip(flags, _FLAGS, strict=True)]
-    micros = F.coalesce(F.unix_micros(time), F.lit(0))
-    return reduce(Column.__add__, digits, micros - F.pmod(micros, F.lit(HOUR)))
+    bits = (
+        f"case when {flag} then {_place(name)} else 0 end" for flag, name in zip(flags, _FLAGS, strict=True)
+    )
+    micros = f"case when {is_time()} then unix_micros(log.at) else 0 end"
+    return " + ".join((hour_of(micros), *digits, *bits))
 
 
 def _place(flag: str) -> int:
     return int(_BASE ** len(_KNOWN) * 2 ** _FLAGS.index(flag))
 
 
-def _digit(name: str, unit: int = 1) -> Column:
-    value = F.col(name)
-    digit = F.when(value.isNull(), 0)
-    for place, known in enumerate(_KNOWN[name], _OTHER + 1):
-        digit = digit.when(value == known, place * unit)
-    return digit.otherwise(_OTHER * unit)
+def _digit(name: str, unit: int = 1) -> str:
+    known = (
+        f"when {name} = '{value}' then {place * unit}" for place, value in enumerate(_KNOWN[name], _OTHER + 1)
+    )
+    return f"case when {name} is null then 0 {' '.join(known)} else {_OTHER * unit} end"
 
 
-def _told_apart(sums: DataFrame, *more: str) -> DataFrame:
-    rest = sums.withColumn("rest", F.pmod("sort", F.lit(HOUR)))
-    texts = {name: _text(name, place) for place, name in enumerate(_KNOWN)}
-    flags = {name: F.col("rest").bitwiseAND(_place(name)) != 0 for name in _FLAGS}
-    hour = F.when(flags["timed"], F.timestamp_micros(F.col("sort") - F.col("rest")))
-    schema = F.when(flags["newer"], NEWEST + 1).when(flags["old"], 0).otherwise(NEWEST)
+def _told_apart(*more: str) -> dict[str, str]:
+    flags = {name: f"(pmod(sort, {HOUR}) & {_place(name)}) != 0" for name in _FLAGS}
+    newer = flags["newer"]
+    hour = f"case when {flags['timed']} then timestamp_micros(sort - pmod(sort, {HOUR})) end"
     found = {
-        **texts,
+        **{name: _text(name, place) for place, name in enumerate(_KNOWN)},
         **flags,
         "hour": hour,
-        "schema": schema,
-        "newer": F.when(flags["newer"], F.col("rows")).otherwise(0),
-        "at_node": F.xxhash64("node"),
+        "schema": f"case when {newer} then {NEWEST + 1} when {flags['old']} then 0 else {NEWEST} end",
+        "newer": f"case when {newer} then rows else 0 end",
+        "at_node": "xxhash64(node)",
     }
     names = (*KEYS, "at_node", "schema", *more, "rows", "bytes", "newer", "first", "last", *NUMBERS)
-    return rest.select(*(found[name].alias(name) if name in found else F.col(name) for name in names))
+    return {name: found.get(name, name) for name in names}
 
 
 def merged(rolled: Table) -> Table:
@@ -149,10 +154,8 @@ def merged(rolled: Table) -> Table:
     )
 
 
-def _text(name: str, place: int) -> Column:
+def _text(name: str, place: int) -> str:
     """The text that a digit of `sort` stands for, or the text that was kept."""
-    digit = F.floor(F.col("rest") / _BASE**place) % _BASE
-    text = F.col(name) if name in _OPEN else F.lit(None).cast("string")
-    for index, known in enumerate(_KNOWN[name], _OTHER + 1):
-        text = F.when(digit == index, F.lit(known)).otherwise(text)
-    return text
+    kept = name if name in _OPEN else "cast(null as string)"
+    known = (f"when {digit} then '{text}'" for digit, text in enumerate(_KNOWN[name], _OTHER + 1))
+    return f"case shiftright(pmod(sort, {HOUR}), {4 * place}) & {_BASE - 1} {' '.join(known)} else {kept} end"

@@ -50,7 +50,7 @@ def by(cube: Table, nodes: Table, table: str) -> Table:
 def consumers(hours: Table, told: Table) -> Table:
     """What each consumer cost: (node, kind, destination, came, went, added, closed, bytes).
 
-    `hours`: by `told.consumer_hours`. `told`: by `told.told`.
+    `hours`: by `told.HOURS`. `told`: by `told.TOLD`.
     """
     return query(
         """with costs as (

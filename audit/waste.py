@@ -21,7 +21,7 @@ ENDING_S: Final = 600
 def flapping_consumers(hours: Table, flaps: int = FLAPS) -> Table:
     """(node, kind, destination, came, went, worst_hour, most_in_an_hour): consumers that come and go.
 
-    `hours`: by `told.consumer_hours`.
+    `hours`: by `told.HOURS`.
     """
     return query(
         """select node, kind, destination, sum(came) as came, sum(went) as went,
@@ -154,7 +154,7 @@ before."""
 
 
 def told_again(told: Table, rolled: Table) -> Table:
-    """(node) that were told of some consumer more often than that it had gone. `told`: by `told.told`."""
+    """(node) that were told of some consumer more often than that it had gone. `told`: by `told.TOLD`."""
     return query(
         """select distinct node from rolled
         where at_node in (select at_node from told where added - closed > $again)""",

@@ -85,12 +85,12 @@ def cube(rolled: Table) -> Table:
 
 @pytest.fixture(scope="module")
 def hours(log: "DataFrame") -> Table:
-    return routes.consumer_hours(log).toArrow()
+    return routes.HOURS.by_spark(log).toArrow()
 
 
 @pytest.fixture(scope="module")
 def sums(log: "DataFrame") -> Table:
-    return routes.told(log).toArrow()
+    return routes.TOLD.by_spark(log).toArrow()
 
 
 def test_each_event_tells_how_many_heard_and_when_the_root_knew(log: "DataFrame", demo_tree: Tree) -> None:
@@ -361,7 +361,8 @@ def test_figures_are_what_was_there_at_the_end_of_an_hour(
 ) -> None:
     adrift = capacity.adrift(rolled, sums)
     assert [row.node for row in rows(adrift)] == ["durham"], "which was told of one route again and again"
-    said = routes.said_by_hour(log, spark.createDataFrame(adrift)).toArrow()
+    few = log.join(spark.createDataFrame(adrift), "node", "left_semi")
+    said = routes.SAID_BY_HOUR.by_spark(few).toArrow()
     figures = capacity.figures(rolled, capacity.routes(rolled, adrift, said))
     found = {(each.node, each.figure, each.at.hour): each.value for each in rows(figures)}
     assert found["hq", "routes", 8] == 2.0
@@ -392,9 +393,10 @@ def test_a_route_that_is_told_again_is_one_and_none_is_less_than_none(spark: "Sp
     )
     log = log.unionByName(events(spark, [told(0, "add", "a", "york") | {"node": "south"}]))
     rolled = summed(log)
-    adrift = capacity.adrift(rolled, routes.told(log).toArrow())
+    adrift = capacity.adrift(rolled, routes.TOLD.by_spark(log).toArrow())
     assert [row.node for row in rows(adrift)] == ["north"]
-    said = routes.said_by_hour(log, spark.createDataFrame(adrift)).toArrow()
+    few = log.join(spark.createDataFrame(adrift), "node", "left_semi")
+    said = routes.SAID_BY_HOUR.by_spark(few).toArrow()
     steps = {
         (row.node, row.at.hour - START.hour): row.step for row in rows(capacity.routes(rolled, adrift, said))
     }
