@@ -8,7 +8,7 @@ so large that a Python for each core is worth its start. All else, and whatever 
 """
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyarrow as arrow
@@ -30,18 +30,22 @@ A_FILE: Final = 64 * 1024
 A_CORE: Final = 2
 """Tasks a core: the last one is not waited for so long."""
 SOURCE: Final = "source"
-_OF_PATHS: Final = ("tree", "region")
-"""Columns that a path may tell of."""
+_OF_ROWS: Final = set(LOG.names) - {"tree", "region"}
+"""Columns that no path may tell of."""
+_SPECIAL: Final = set("%*?[]{}\\")
+"""In a path these stand for others, to one of the two at least."""
 _NOBODY: Final = "__HIVE_DEFAULT_PARTITION__"
 _ROWS: Final = StructType([*EVENTS.fields, StructField(SOURCE, LongType())])
 
 
 class _File(NamedTuple):
-    """`number`: what stands for it in sums. `columns`: what SQL reads of it, in the order of `LOG`."""
+    """`number`: what stands for it in sums. `written`: when it was, in microseconds. `columns`: what is read
+    of it, in the order of `LOG`."""
 
     path: str
     bytes: int
     number: int
+    written: int
     columns: tuple[str, ...]
 
 
@@ -53,7 +57,7 @@ class Direct(NamedTuple):
 
     def by_file(self, sums: Sums) -> "DataFrame":
         """`sums` of each file, `source` being its place in the listing; clocks are compared with the file."""
-        return self._frame(sums, [[_view([file], _written(file)) for file in task] for task in self.tasks])
+        return self._frame(sums, [[_view([file], _clock(file)) for file in task] for task in self.tasks])
 
     def parts(self, sums: Sums, nodes: Table | None = None) -> "DataFrame":
         """`sums` of each task's files, whose clocks are right; of some nodes, or of all."""
@@ -61,7 +65,7 @@ class Direct(NamedTuple):
         views = []
         for task in self.tasks:
             alike: dict[tuple[str, ...], list[_File]] = {}
-            for file in task:
+            for file in filter(_still_there, task):
                 alike.setdefault(file.columns, []).append(file)
             views.append([_view(files, "null::varchar") + few for files in alike.values()])
         return self._frame(sums, views)
@@ -89,11 +93,15 @@ def direct(spark: "SparkSession", listing: Sequence[LogFile]) -> Direct | None:
 def _found(file: LogFile, number: int) -> _File | None:
     """None where Spark might read it otherwise, or not at all."""
     path, names = file.path.removeprefix("file://"), partitions(file.path)[1:]
-    if not file.path.startswith("file:///") or "%" in path or set(names) & set(LOG.names) - set(_OF_PATHS):
+    if not file.path.startswith("file:///") or set(path) & _SPECIAL or set(names) & _OF_ROWS:
         return None
     try:
-        there = {field.name: field.type for field in read_schema(path)}
+        fields = read_schema(path)
+        written = os.stat(path).st_mtime_ns // 1_000_000 * 1000  # Spark knows milliseconds
     except (arrow.ArrowException, OSError):
+        return None
+    there = {field.name: field.type for field in fields}
+    if len({name.lower() for name in there}) < len(fields) or _spelt_otherwise(there):
         return None
     told = dict(folder.split("=", 1) for folder in path.split("/")[:-1][-len(names) :]) if names else {}
     columns = []
@@ -104,7 +112,12 @@ def _found(file: LogFile, number: int) -> _File | None:
         value = told.get(field.name, _NOBODY)
         given = f"{'null' if value == _NOBODY else _quoted(value)}::{_SQL[str(field.type)]} as {name}"
         columns.append(name if field.name in there else given)
-    return _File(path, file.bytes, number, tuple(columns))
+    return _File(path, file.bytes, number, written, tuple(columns))
+
+
+def _spelt_otherwise(names: Collection[str]) -> bool:
+    """Spark takes columns whatever their case is."""
+    return any(name.lower() in LOG.names and name not in LOG.names for name in names)
 
 
 _SQL: Final = {
@@ -115,17 +128,21 @@ _SQL: Final = {
 }
 
 
-def _view(files: Sequence[_File], clock: str) -> str:
+def _clock(file: _File) -> str:
+    return clock(time="log.at", written=str(file.written))
+
+
+def _view(files: Sequence[_File], clocked: str) -> str:
     columns = ", ".join(files[0].columns)
     paths = ", ".join(_quoted(file.path) for file in files)
     found = f"read_parquet([{paths}], hive_partitioning = false)"
-    source = f"{clock} as clock, {files[0].number}::bigint as {SOURCE}"
+    source = f"{clocked} as clock, {files[0].number}::bigint as {SOURCE}"
     return f"select *, {source} from (select {columns} from {found}) as log"  # noqa: S608
 
 
-def _written(file: _File) -> str:
-    written = os.stat(file.path).st_mtime_ns // 1_000_000 * 1000  # Spark knows milliseconds
-    return clock(time="log.at", written=str(written))
+def _still_there(file: _File) -> bool:
+    """Was it not rotated away? Spark reads no such file either."""
+    return os.path.exists(file.path)
 
 
 def _task(

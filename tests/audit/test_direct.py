@@ -102,6 +102,11 @@ def with_type(name: str, kind: arrow.DataType) -> arrow.Schema:
     return schema.set(schema.get_field_index(name), arrow.field(name, kind))
 
 
+def renamed(name: str, other: str) -> arrow.Schema:
+    fields = arrow_schema(LOG)
+    return arrow.schema([field.with_name(other) if field.name == name else field for field in fields])
+
+
 def without(*names: str) -> arrow.Schema:
     return arrow.schema([field for field in arrow_schema(LOG) if field.name not in names])
 
@@ -148,6 +153,10 @@ UNUSUAL: dict[str, Callable[[Path], None]] = {
     "a column of another type": lambda at: write(
         at / "a.parquet", ROW, schema=with_type("bytes", arrow.float64())
     ),
+    "a column spelt otherwise": lambda at: write(
+        at / "a.parquet", {**ROW, "SEQ": 1}, schema=renamed("seq", "SEQ")
+    ),
+    "a folder that is a pattern": lambda at: write(at / "[a]" / "a.parquet", ROW),
     "a path with a column of the rows": lambda at: write(
         at / "node=bath" / "a.parquet", ROW, schema=without("node")
     ),
