@@ -152,9 +152,14 @@ def _task(
     macros = MACROS
 
     def work(numbers: Iterator[arrow.RecordBatch]) -> Iterator[arrow.RecordBatch]:
+        import tempfile
+
         import duckdb
 
-        with duckdb.connect(config={"threads": threads}) as connection:
+        with (
+            tempfile.TemporaryDirectory(prefix="sapwood-audit-") as overflow,
+            duckdb.connect(config={"threads": threads, "temp_directory": overflow}) as connection,
+        ):
             for macro in macros:
                 connection.execute(macro)
             for number in (one for batch in numbers for one in batch.column(0).to_pylist()):
