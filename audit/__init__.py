@@ -1,8 +1,8 @@
 """Audits of advisory logs and deployments: what a tree's advisories cost, and what others would cost.
 
 Law: Spark goes over the log, and gives sums; every table is a query over these at the driver, by DuckDB over
-Arrow. No Python runs on executors; what has no log needs no Spark. Law: this package imports nothing else of
-Sapwood, so that a cluster needs only it.
+Arrow. On a cluster no Python runs on executors; what has no log needs no Spark. Law: this package imports
+nothing else of Sapwood, so that a cluster needs only it.
 
 On Spark: `reading` takes logs in and accounts for every line; `passes` are all passes over what was read;
 `follow` looks at logs while they arrive; `session` starts it. At the driver: `queries` runs a query;
@@ -22,6 +22,7 @@ On Spark: `reading` takes logs in and accounts for every line; `passes` are all 
 | `clocks` | whose clock is wrong: never set, ahead of the file that it wrote into, or set back |
 | `comparison` | the report's sections on what else one could build |
 | `delta` | a history as Delta tables, without a jar |
+| `direct` | tasks of Spark that read Parquet by themselves, where it lies on this machine |
 | `errors` | `AuditError`, the one error of this package |
 | `first_screen` | the first screen of the report: a sentence, a chart, the map of the tree |
 | `feeder` | cuts logs that grow into pieces that do not: what Spark's file source needs |
@@ -43,6 +44,7 @@ On Spark: `reading` takes logs in and accounts for every line; `passes` are all 
 | `rollup` | the log, summed once: what most tables are made from |
 | `schema` | the schemas of what comes in |
 | `storage` | where a history keeps its tables: files of Parquet in dated folders, or Delta tables |
+| `sums` | sums over rows, in words that Spark and DuckDB share |
 | `told` | passes over the log by route and by consumer |
 | `trees` | tells logs of other trees apart that lie in the folder |
 | `views` | statements that make views of a history's tables, for DuckDB and Spark |

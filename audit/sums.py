@@ -39,7 +39,7 @@ class Sums(NamedTuple):
         return sums.selectExpr(*_named(self.then)) if self.then else sums
 
     def of_parts(self) -> "Sums":
-        """What puts the results of these together, of parts of the rows."""
+        """Sums of these sums, of parts of the rows."""
         names = tuple(self.then) or (*self.keys, *self.sums)
         again = {
             name: f"{text[:3]}({name})" if text[:3] in ("min", "max") else f"cast(sum({name}) as bigint)"
