@@ -169,8 +169,7 @@ class GroupCommit:
         try:
             self._store.write(merge([transaction for transaction, _ in batch]))
             if self._use_thread():
-                future = self._loop.run_in_executor(self._thread, self._timed_commit)
-                future.add_done_callback(lambda ended: self._end(batch, ended.exception()))
+                self._thread.call(self._loop, self._timed_commit, lambda _, error: self._end(batch, error))
                 return
             self._timed_commit()
         except Exception as error:  # also a want of memory: what is written in part is never committed
@@ -256,22 +255,21 @@ class GroupCommit:
             self._idle_timer = self._loop.call_later(self._idle_after - idle, self._idle)
         elif self._store.untidy():
             self._busy, self._began = True, self._loop.time()
-            self._loop.run_in_executor(self._thread, self._store.tidy).add_done_callback(self._tidied)
+            self._thread.call(self._loop, self._store.tidy, self._tidied)
 
-    def _tidied(self, ended: "asyncio.Future[bool]") -> None:
+    def _tidied(self, more: bool | None, error: BaseException | None) -> None:
         self._busy = False
         self._works += 1
-        error = ended.exception()
         if isinstance(error, StoreFull):
             self._store.try_again()
-            error = None
-        if error is not None:
+        elif error is not None:
             self._fail([], error)
-        elif self._gathered:
+            return
+        if self._gathered:
             self._schedule()
         else:
             self._wake()
-            if not ended.exception() and ended.result() and not self._closed:
+            if more and not self._closed:
                 self._idle_timer = self._loop.call_later(self._idle_after / _TIDY_SHARE, self._idle)
 
 

@@ -124,7 +124,49 @@ one.submit(print, "went on", flush=True).result(60)
 """
 
 
-@pytest.mark.parametrize("program", [UNHEARD, DEAD], ids=["unheard", "dead"])
+UNTOLD = """
+from broker.threads import Threads
+
+class Full:
+    def is_closed(self):
+        return False
+
+    def call_soon_threadsafe(self, *_):
+        raise MemoryError
+
+one = Threads("untold")
+one.call(Full(), int, print)
+one.submit(print, "went on", flush=True).result(60)
+"""
+
+
+async def test_a_call_is_answered_on_the_loop_with_its_result_or_its_error():
+    one, loop = Threads("test"), asyncio.get_running_loop()
+    answers = asyncio.Queue[tuple[object, BaseException | None, int]]()
+
+    def then(result: object, error: BaseException | None) -> None:
+        answers.put_nowait((result, error, threading.get_ident()))
+
+    one.call(loop, threading.get_ident, then)
+    thread, error, told_in = await answers.get()
+    assert error is None
+    assert told_in == threading.get_ident() != thread
+    one.call(loop, lambda: 1 // 0, then)
+    result, error, _ = await answers.get()
+    assert result is None
+    assert isinstance(error, ZeroDivisionError)
+    one.shutdown()
+
+
+async def test_where_the_loop_has_ended_nobody_is_told_and_the_thread_goes_on():
+    one, ended = Threads("test"), asyncio.new_event_loop()
+    ended.close()
+    one.call(ended, int, print)
+    assert await asyncio.wrap_future(one.submit(int)) == 0
+    one.shutdown()
+
+
+@pytest.mark.parametrize("program", [UNHEARD, DEAD, UNTOLD], ids=["unheard", "dead", "untold"])
 def test_an_answer_that_cannot_be_told_ends_the_process_with_a_last_word(program):
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
     assert done.returncode == 1
