@@ -3,7 +3,8 @@
 `python -m benchmarks.channels --help`. Three nodes (leaf, branch, root); `sapwood forward` at the root leads
 to a service at the leaf. Beside it, in the same run, two `socat` relays in a row to the same service. For
 `latency` the line between leaf and branch has `--mbit`, and messages go up it at `--rate` while a channel
-fills it. Needs socat.
+fills it. The line is the kernel's (`shaped_line`) where this user may make one, else a program's. Needs
+socat.
 """
 
 import argparse
@@ -33,6 +34,7 @@ from benchmarks.processes import (
     until,
 )
 from benchmarks.sapwood_chain import NAMES, SapwoodChain
+from benchmarks.shaped_line import own_network, shape
 from benchmarks.worker import Task
 
 WHAT: Final = ("throughput", "latency", "many", "slow")
@@ -41,13 +43,18 @@ Row = dict[str, Any]
 
 
 class ChannelChain(SapwoodChain):
-    """The leaf offers `zeros`, which pours bytes, and `echo`. `mbit`: of its line, 0 = no bound."""
+    """The leaf offers `zeros`, which pours bytes, and `echo`. `mbit`: of its line, 0 = no bound.
+    `shaped`: by the kernel, in a network of our own.
+    """
 
-    def __init__(self, processes: Processes, directory: Path, size: int, mbit: float = 0.0) -> None:
+    def __init__(
+        self, processes: Processes, directory: Path, size: int, mbit: float = 0.0, *, shaped: bool = False
+    ) -> None:
         super().__init__(processes, directory)
         self.services = {"zeros": free_port(), "echo": free_port()}
         self._mbit = mbit
-        self._line = free_port()
+        self._shaped = shaped
+        self._line = self.ports["branch"] if shaped else free_port()
         zeros = f"head -c {size} /dev/zero"
         self._serve("zeros", f"SYSTEM:{zeros}")
         self._serve("echo", "PIPE")
@@ -57,7 +64,9 @@ class ChannelChain(SapwoodChain):
         self._processes.start(name, ["socat", "-b", "65536", listen, what])
 
     def start(self) -> None:
-        if self._mbit:
+        if self._mbit and self._shaped:
+            shape(self._line, self._mbit)
+        elif self._mbit:
             way = f"{self._line}:{self.ports['branch']}"
             self._processes.python("line", "benchmarks.limited_line", str(self._mbit), way).answer()
         super().start()
@@ -229,8 +238,11 @@ def measure(what: str, options: argparse.Namespace) -> Row:
     """One measurement on a fresh chain."""
     mbit = options.mbit if what == "latency" else 0.0
     size = options.size if what == "throughput" else 2**50
-    with TemporaryDirectory(dir=options.directory) as folder, Processes(Path(folder)) as processes:
-        chain = ChannelChain(processes, Path(folder), size, mbit)
+    with contextlib.ExitStack() as stack:
+        shaped = what == "latency" and options.line == "kernel" and stack.enter_context(own_network())
+        folder = Path(stack.enter_context(TemporaryDirectory(dir=options.directory)))
+        processes = stack.enter_context(Processes(folder))
+        chain = ChannelChain(processes, folder, size, mbit, shaped=shaped)
         chain.start()
         row: Row = {
             "throughput": throughput,
@@ -238,7 +250,8 @@ def measure(what: str, options: argparse.Namespace) -> Row:
             "many": many,
             "slow": slow,
         }[what](chain, processes, options)
-        return {"what": what} | row
+        line = {"line": "kernel" if shaped else "program"} if mbit else {}
+        return {"what": what} | line | row
 
 
 def main(words: list[str] | None = None) -> int:
@@ -247,6 +260,7 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("--size", type=int, default=500_000_000, help="bytes of a round of throughput")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--mbit", type=float, default=100.0, help="of the line for latency")
+    parser.add_argument("--line", choices=("kernel", "program"), default="kernel", help="for latency")
     parser.add_argument("--rate", type=float, default=500.0, help="messages a second")
     parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--channels", type=int, default=1000)

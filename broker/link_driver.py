@@ -218,15 +218,16 @@ class LinkDriver:
         self._pull_later(wire, carrier.drain)
 
     def _pull_streams(self, wire: DrivenLink) -> None:
-        """Behind all else, as long as nothing waits that the carrier was given; others have turns between.
+        """Behind all else, as long as nothing waits that the carrier was given and no queue grows on the way;
+        others have turns between.
 
         A line that takes a packet at once gets wider ones, which cost less; one that takes long over it,
         small ones, and smaller ones while it takes long over these.
         """
         carrier, streams = wire.carrier, wire.link.streams
         left = _AT_ONCE
-        while left > 0 and streams.is_ready and carrier.is_idle:
-            parts = wire.link.streams_in_parts(wire.piece)
+        while left > 0 and streams.is_ready and (takes := carrier.takes):
+            parts = wire.link.streams_in_parts(min(wire.piece, takes))
             if not parts:
                 return
             left -= sum(map(len, parts))

@@ -9,6 +9,7 @@
 | `websocket_line` | an open one, at either end |
 | `websocket_frames` | its frames: read into messages, written in parts |
 | `websocket_errors` | why one could not be dialled, or has ended |
+| `line_room` | how much a slow line takes before it would only queue |
 | `memory` | between two nodes of one process |
 | `brokered` | what links over brokers have in common |
 | `mqtt`, `mqtt_client` | mqtt, mqtts: through a Mosquitto, with paho |

@@ -119,8 +119,13 @@ class Carrier(ABC):
     def is_idle(self) -> bool:
         """Has all that was sent left this process? Then what is sent next waits for nothing of ours."""
 
+    @property
+    def takes(self) -> int:
+        """Bytes of bulk that would wait nowhere for long, here or on the way; 0: await `until_idle`."""
+        return BUFFER_BYTES if self.is_idle else 0
+
     async def until_idle(self) -> bool:
-        """Wait until `is_idle`. Returns whether that was within about `SOON` seconds.
+        """Wait until it `takes` something. Returns whether that was within about `SOON` seconds.
 
         Raises `CarrierError` if the carrier ends meanwhile.
         """

@@ -26,6 +26,7 @@ from bridges.carriers.base import (
     CarrierError,
     CarrierFlooded,
 )
+from bridges.carriers.line_room import LineRoom, room_of
 from bridges.carriers.websocket_errors import end_of
 from bridges.carriers.websocket_frames import FrameReader, Heard, Malformed, frame
 from sapwood.protocol.packets import Bytes
@@ -56,6 +57,7 @@ class WebSocketLine(Carrier, asyncio.BufferedProtocol):
         self._drained = asyncio.Event()
         self._gone = asyncio.Event()
         self._is_short = False
+        self._line_room: LineRoom | None = None
         self._reads_on = False
 
     def __repr__(self) -> str:
@@ -240,8 +242,16 @@ class WebSocketLine(Carrier, asyncio.BufferedProtocol):
             return False
         if not self._is_short and self._transport is not None:
             self._is_short = True
-            _keep_short(self._transport.get_extra_info("socket"))
+            line = self._transport.get_extra_info("socket")
+            _keep_short(line)
+            self._line_room = room_of(line, self._loop.time())
         return not self._buffered
+
+    @property
+    def takes(self) -> int:
+        if not self.is_idle:
+            return 0
+        return self._line_room.ask(self._loop.time()) if self._line_room is not None else BUFFER_BYTES
 
     async def until_idle(self) -> bool:
         """Wrinkle: the transport tells of the moment only if it takes its buffer for full until then."""
@@ -255,9 +265,12 @@ class WebSocketLine(Carrier, asyncio.BufferedProtocol):
             finally:
                 if not self._gone.is_set():
                     self._say_when_it_waits(transport)
+        is_soon = self._loop.time() - begun < SOON
+        while not self._stopped and self._line_room is not None and not self.takes:
+            await asyncio.sleep(self._line_room.pause)
         if error := self._stopped:
             raise error
-        return self._loop.time() - begun < SOON
+        return is_soon
 
     async def drain(self) -> None:
         while not self._stopped and self.room <= 0:

@@ -1,15 +1,31 @@
 """The benchmark of channels works, at the smallest sizes. Nothing here is timed."""
 
 import json
+import os
 import shutil
+import socket
+import sys
 from pathlib import Path
 
 import pytest
 
-from benchmarks import channels
+from benchmarks import channels, shaped_line
 from benchmarks.sapwood_chain import NAMES
 
-SMALL = ["--size", "3000000", "--rounds", "1", "--rate", "50", "--seconds", "1", "--channels", "5"]
+SMALL = [
+    "--line",
+    "program",
+    "--size",
+    "3000000",
+    "--rounds",
+    "1",
+    "--rate",
+    "50",
+    "--seconds",
+    "1",
+    "--channels",
+    "5",
+]
 
 
 @pytest.mark.network
@@ -30,3 +46,21 @@ def test_a_small_run_measures_what_it_says(tmp_path: Path, what: str) -> None:
         assert row["open"] == dict.fromkeys(NAMES, 5)
     else:
         assert sum(row["waiting"].values()) > 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a line of Linux")
+def test_the_kernel_s_line_is_of_a_network_of_its_own_and_carries_bytes() -> None:
+    """Where this user may make one; else nothing has changed."""
+    before = os.readlink("/proc/thread-self/ns/net")
+    with shaped_line.own_network() as is_ours:
+        assert (os.readlink("/proc/thread-self/ns/net") != before) == is_ours
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            if is_ours:
+                shaped_line.shape(listener.getsockname()[1], 10.0)
+            with socket.create_connection(listener.getsockname()) as near:
+                far, _ = listener.accept()
+                with far:
+                    near.sendall(bytes(20_000))
+                    near.shutdown(socket.SHUT_WR)
+                    assert len(far.makefile("rb").read()) == 20_000
+    assert os.readlink("/proc/thread-self/ns/net") == before

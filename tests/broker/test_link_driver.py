@@ -106,7 +106,11 @@ async def test_packets_of_streams_grow_on_a_line_that_takes_them_and_shrink_on_o
     class Line:
         """Takes packets of `most` bytes at once, and others `soon` or not."""
 
-        room, most, is_idle, soon = 1, 10**9, True, False
+        room, most, is_idle, soon, least = 1, 10**9, True, False, 10**9
+
+        @property
+        def takes(self) -> int:
+            return self.least if self.is_idle else 0
 
         def send_in_parts(self, parts: list[bytes]) -> None:
             taken.append(sum(map(len, parts)))
@@ -141,6 +145,8 @@ async def test_packets_of_streams_grow_on_a_line_that_takes_them_and_shrink_on_o
     assert set(await sent(3)) == {480}, "a line that takes them soon is a quick one"
     line.soon = False
     assert (await sent(5))[-4:] == [8, 4, 4, 4]
+    line.most, line.least = 10**9, 2048
+    assert set(await sent(1)) == {2}, "a packet is no larger than what would not queue on the way"
 
 
 def test_a_peer_s_window_is_no_wider_than_our_own(hq: Site) -> None:
