@@ -67,8 +67,11 @@ def packages(wheel: Path) -> set[str]:
 
 
 def installed(wheels: list[Path], folder: Path) -> Path:
-    """The Python of a fresh environment with these wheels, and beside them what they ask for."""
-    venv.create(folder, with_pip=True)
+    """The Python of a fresh environment with these wheels, and beside them what they ask for.
+
+    The pip is that of this environment: to lay one into each is most of what this takes.
+    """
+    venv.create(folder)
     python = folder / "bin" / "python"
     beside = folder / "beside"
     beside.mkdir()
@@ -78,7 +81,7 @@ def installed(wheels: list[Path], folder: Path) -> Path:
             (beside / top).symlink_to(Path(str(found.locate_file(top))))
     (site,) = folder.glob("lib/python*/site-packages")
     (site / "beside.pth").write_text(f"{beside}\n")
-    pip = [str(python), "-m", "pip", "--disable-pip-version-check"]
+    pip = [sys.executable, "-m", "pip", "--python", str(python), "--disable-pip-version-check"]
     subprocess.run([*pip, "install", "--quiet", "--no-index", *map(str, wheels)], check=True)
     return python
 
