@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
+sys.path.append(str(Path(__file__).parents[2]))  # for `benchmarks`, which are no part of the wheel
 
 from audit_tables import sites, tree_of
 
