@@ -37,6 +37,8 @@ TINY: Final = 16 * MIB
 CODE_CACHE: Final = "256m"
 """For compiled code. Wrinkle: with the quick compiler alone Java has 48 MiB, which one audit fills; then it
 compiles nothing more, and everything after is several times slower."""
+_SOON: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""For a Java that has little to do, and for the one that only puts Spark's command line together."""
 METASPACE: Final = "256m"
 """For classes, before Java looks through all its memory for some that it may forget; none can be."""
 LISTED_HERE: Final = "10000"
@@ -250,7 +252,7 @@ def _cores(master: str) -> int:
 
 def _local_settings(master: str, data_bytes: int) -> dict[str, str]:
     memory = driver_memory(data_bytes, _machine_bytes())
-    speed = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC" if data_bytes < SMALL else "-XX:+UseParallelGC"
+    speed = _SOON if data_bytes < SMALL else "-XX:+UseParallelGC"
     speed += f" -XX:ReservedCodeCacheSize={CODE_CACHE} -XX:MetaspaceSize={METASPACE}"
     archive = class_archive(Path(os.environ["JAVA_HOME"]), installed(), time.time())
     settings = {
@@ -303,6 +305,7 @@ def _prepare_environment() -> None:
     os.environ["JAVA_HOME"] = str(java_home())
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("SPARK_LAUNCHER_OPTS", _SOON)
 
 
 def _quiet_logging() -> str:

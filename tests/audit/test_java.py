@@ -32,6 +32,17 @@ def test_the_version_is_read_from_what_java_says(tmp_path: Path, told: str, vers
     assert java.version_of(program(tmp_path / "java", f"echo '{told}' >&2")) == version
 
 
+def test_a_home_that_tells_its_version_is_not_asked_again(tmp_path: Path) -> None:
+    there = program(tmp_path / "bin" / "java", "exit 1")
+    release = tmp_path / "release"
+    for told, version in (('JAVA_VERSION="21.0.2"', 21), ('JAVA_VERSION="1.8.0_402"', 8), ("nothing", None)):
+        release.write_text(f'IMPLEMENTOR="somebody"\n{told}\n')
+        assert java.version_of(there) == version
+    release.write_text('JAVA_VERSION="21.0.2"')
+    there.unlink()
+    assert java.version_of(there) is None
+
+
 def test_an_old_java_is_passed_over_for_the_packaged_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
