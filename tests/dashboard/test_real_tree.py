@@ -328,6 +328,22 @@ async def test_a_form_that_is_sent_twice_at_once_publishes_one_message(tree: Tre
     assert len(asked) == 1
 
 
+async def test_a_row_is_the_same_while_its_age_grows(tree: Tree, opened: Opened) -> None:
+    """Else whoever reaches for its button would find another in its place."""
+    page = await opened(tree.url("hq"))
+    async with connect(tree.url("hq")) as client:
+        await client.create("ages")
+        await client.send("queue:ages", b"a coat")
+    await page.goto(f"{tree.url('hq')}/dashboard/#/queues/queue%3Aages")
+    row = page.locator(".panel").get_by_role("row", name=re.compile("a coat"))
+    button, told = row.get_by_role("button", name="Show"), row.get_by_role("cell").nth(2)
+    await button.evaluate("button => { button.seen = true; }")
+    young = await told.text_content()
+    assert young
+    await expect(told).not_to_have_text(young)
+    assert await button.evaluate("button => button.seen")
+
+
 async def test_chosen_messages_are_moved_from_the_page(tree: Tree, opened: Opened) -> None:
     page = await opened(tree.url("hq"))
     async with connect(tree.url("hq")) as client:

@@ -1,7 +1,7 @@
 // The messages of one queue: looked at, chosen, moved, deleted.
 
 import { ask, poll } from "./api.js";
-import { h, replace } from "./dom.js";
+import { h, replace, setText } from "./dom.js";
 import { age, bytes, count, plural, visible } from "./format.js";
 import { act, dialogForm, field, missing, sure } from "./parts.js";
 import { wholeMessage } from "./whole.js";
@@ -11,6 +11,7 @@ export function queueMessages(name, path) {
   const opened = h("section", {});
   const list = h("div", {});
   const chosen = new Set();
+  const ages = new Map(); // of each message the cell that tells it: whoever reaches for a button finds it still there
   let found = null;
   const move = h("button", { type: "button", class: "small", on: { click: () => moveMessages(name, path, [...chosen], changed) } });
   const away = h("button", { type: "button", class: "small danger", on: { click: () => dropThem([...chosen]) } });
@@ -50,17 +51,23 @@ export function queueMessages(name, path) {
   const draw = () => {
     const present = new Set((found?.messages ?? []).map((message) => message.id));
     for (const id of chosen) if (!present.has(id)) chosen.delete(id);
-    replace(list, messagesTable(found, { chosen, choose, look, drop: (message) => dropThem([message.id]) }));
+    ages.clear();
+    replace(list, messagesTable(found, { chosen, ages, choose, look, drop: (message) => dropThem([message.id]) }));
     drawButtons();
+    grow();
   };
+  const grow = () => (found?.messages ?? []).forEach((message) => setText(ages.get(message.id), age(message.age_s)));
   let listed = "";
   const asking = poll(`${path}/messages`, () => 2, () => ({ query: { limit: 100 } }), (answer) => {
-    const shown = JSON.stringify((answer?.messages ?? []).map((message) => [message.id, message.given, age(message.age_s)]));
-    if (shown === listed) return;
-    listed = shown;
+    const shown = JSON.stringify([answer?.more, (answer?.messages ?? []).map(({ id, given, session, deliveries }) => [id, given, session, deliveries])]);
     found = answer;
+    if (shown === listed) return grow();
+    listed = shown;
     draw();
-  }, (error) => replace(list, h("p", { class: "muted" }, missing(error, "its messages"))));
+  }, (error) => {
+    listed = "";
+    replace(list, h("p", { class: "muted" }, missing(error, "its messages")));
+  });
   drawButtons();
   const element = h("section", {}, h("div", { class: "head" }, h("h3", {}, "Messages"), h("span", { class: "grow" }), move, away), list);
   return { opened, element, soon: asking.soon, stop: asking.stop };
@@ -83,7 +90,7 @@ function moveMessages(name, path, ids, done) {
   ], moving);
 }
 
-function messagesTable(found, { chosen, choose, look, drop }) {
+function messagesTable(found, { chosen, ages, choose, look, drop }) {
   const list = found?.messages ?? [];
   if (!list.length) return h("p", { class: "muted" }, "None.");
   return [
@@ -93,11 +100,17 @@ function messagesTable(found, { chosen, choose, look, drop }) {
       h("tbody", {}, list.map((message) => h("tr", {},
         h("td", {}, h("input", { type: "checkbox", "aria-label": `Choose ${message.id}`, checked: chosen.has(message.id), disabled: Boolean(message.given), on: { change: (event) => choose(message, event.target.checked) } })),
         h("td", { class: "name" }, h("a", { class: "mono", title: `${message.id}: show its path`, href: `#/trace/message/${encodeURIComponent(message.id)}` }, shortId(message.id)), h("div", { class: "muted" }, aboutOf(message))),
-        h("td", { class: "number" }, age(message.age_s)),
+        ageCell(ages, message),
         h("td", { class: "number" }, bytes(message.size)),
         h("td", { class: "wrap mono" }, message.encoding === "base64" ? h("span", { class: "tag" }, "base64") : "", message.unreadable ? h("span", { class: "bad" }, visible(message.unreadable)) : `${visible(String(message.preview ?? "").slice(0, 160))}${message.truncated ? "…" : ""}`),
         h("td", { class: "number" }, h("button", { type: "button", class: "small", on: { click: () => look(message) } }, "Show"), " ", h("button", { type: "button", class: "danger small", on: { click: () => drop(message) } }, "Delete"))))))),
   ];
+}
+
+function ageCell(ages, message) {
+  const cell = h("td", { class: "number" });
+  ages.set(message.id, cell);
+  return cell;
 }
 
 function aboutOf(message) {
