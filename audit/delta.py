@@ -19,6 +19,7 @@ import pyarrow as arrow
 from pyarrow import Table
 
 from audit.errors import SetUpError
+from audit.queries import quoted
 from audit.storage import Place, folder_of
 from audit.views import COUNTS, RUNS
 
@@ -72,10 +73,10 @@ class DeltaTables:
 
     def remove(self, tree: str, day: date, runs: list[str]) -> None:
         names = [RUNS, *(name for name in self._place.names("tables") if name != COUNTS)]
-        listed = ", ".join(_text(run) for run in runs)
+        listed = ", ".join(quoted(run) for run in runs)
         for table in filter(None, map(self._table, names if runs else ())):
             with _as_os_error():
-                table.delete(f"tree = {_text(tree)} and day = '{day}' and run in ({listed})")
+                table.delete(f"tree = {quoted(tree)} and day = '{day}' and run in ({listed})")
 
     def finish(self) -> None:
         self._place.put_views("delta")
@@ -129,7 +130,3 @@ def _as_os_error() -> Iterator[None]:
 def _dated(table: Table, tree: str, day: date) -> Table:
     whole = table.append_column("tree", arrow.repeat(tree, len(table)))
     return whole.append_column("day", arrow.repeat(arrow.scalar(day), len(table)))
-
-
-def _text(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"

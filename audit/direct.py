@@ -18,6 +18,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 from audit.clocks import clock
 from audit.listing import LogFile, partitions
+from audit.queries import quoted
 from audit.schema import EVENTS, LOG, arrow_schema
 from audit.sums import MACROS, Sums
 
@@ -61,7 +62,7 @@ class Direct(NamedTuple):
 
     def parts(self, sums: Sums, nodes: Table | None = None) -> "DataFrame":
         """`sums` of each task's files, whose clocks are right; of some nodes, or of all."""
-        few = "" if nodes is None else f" where node in ({', '.join(map(_quoted, _names(nodes)))})"
+        few = "" if nodes is None else f" where node in ({', '.join(map(quoted, _names(nodes)))})"
         views = []
         for task in self.tasks:
             alike: dict[tuple[str, ...], list[_File]] = {}
@@ -110,7 +111,7 @@ def _found(file: LogFile, number: int) -> _File | None:
         if field.name in there and (field.name in told or there[field.name] != field.type):
             return None
         value = told.get(field.name, _NOBODY)
-        given = f"{'null' if value == _NOBODY else _quoted(value)}::{_SQL[str(field.type)]} as {name}"
+        given = f"{'null' if value == _NOBODY else quoted(value)}::{_SQL[str(field.type)]} as {name}"
         columns.append(name if field.name in there else given)
     return _File(path, file.bytes, number, written, tuple(columns))
 
@@ -134,7 +135,7 @@ def _clock(file: _File) -> str:
 
 def _view(files: Sequence[_File], clocked: str) -> str:
     columns = ", ".join(files[0].columns)
-    paths = ", ".join(_quoted(file.path) for file in files)
+    paths = ", ".join(quoted(file.path) for file in files)
     found = f"read_parquet([{paths}], hive_partitioning = false)"
     source = f"{clocked} as clock, {files[0].number}::bigint as {SOURCE}"
     return f"select *, {source} from (select {columns} from {found}) as log"  # noqa: S608
@@ -176,7 +177,3 @@ def _names(nodes: Table) -> list[Any]:
 
 def _name(column: str) -> str:
     return f'"{column}"'
-
-
-def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"

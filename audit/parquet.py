@@ -69,6 +69,10 @@ class _Log(NamedTuple):
     damaged: frozenset[str] = frozenset()
     kept: DataFrame | None = None
 
+    def lines(self) -> dict[str, int]:
+        """Of each file, by its footer."""
+        return dict(zip(*self.footers.select(["file", "lines"]).to_pydict().values(), strict=True))
+
     def rows(self, listing: Sequence[LogFile]) -> DataFrame:
         """All rows of these files."""
         if self.kept is None:
@@ -99,8 +103,7 @@ def _read(log: _Log) -> Tables:
     twins = _twins(log)
     used = [file for file in log.listing if file.uri not in twins]
     frame = log.rows(used)
-    lines = dict(zip(*log.footers.select(["file", "lines"]).to_pydict().values(), strict=True))
-    due = sum(count for file, count in lines.items() if file not in twins)
+    due = sum(count for file, count in log.lines().items() if file not in twins)
     if not log.asked and (found := _directly(log, frame, used, due, twins)):
         return found
     summed = _summed(frame, used)
@@ -328,7 +331,7 @@ def _once(frame: DataFrame, summed: Table, listing: Sequence[LogFile]) -> tuple[
 
 def _twins(log: _Log) -> dict[str, str]:
     """Files that hold the same as another, and which; only files of one size and as many lines can."""
-    lines = dict(zip(*log.footers.select(["file", "lines"]).to_pydict().values(), strict=True))
+    lines = log.lines()
     pairs = Counter((file.bytes, lines.get(file.uri)) for file in log.listing)
     alike = [file for file in log.listing if pairs[file.bytes, lines.get(file.uri)] > 1]
     if not alike:

@@ -59,6 +59,11 @@ def query(text: str, /, **given: Any) -> Table:
     return found.cast(arrow.schema(fields))
 
 
+def quoted(text: str) -> str:
+    """As a query spells it."""
+    return "'" + text.replace("'", "''") + "'"
+
+
 def rows(table: Table) -> list[dict[str, Any]]:
     """A small table as dictionaries; times are in UTC."""
     return table.to_pylist()  # type: ignore[no-any-return]

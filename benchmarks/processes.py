@@ -16,7 +16,7 @@ import urllib.request
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self, TypeVar
+from typing import IO, Any, Final, Self, TypeVar
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 PATIENCE: Final = 180.0
@@ -146,9 +146,10 @@ class Processes:
             process.stop()
 
     def start(self, name: str, command: Sequence[str]) -> Process:
-        log = self._directory / f"{name}.log"
-        with log.open("ab") as errors:
-            popen = subprocess.Popen(
+        path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+        return self.begun(
+            name,
+            lambda errors: subprocess.Popen(
                 command,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -156,12 +157,15 @@ class Processes:
                 text=True,
                 bufsize=1,
                 cwd=ROOT,
-                env={
-                    **os.environ,
-                    "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]),
-                },
-            )
-        process = Process(name, popen, log)
+                env={**os.environ, "PYTHONPATH": path},
+            ),
+        )
+
+    def begun(self, name: str, begin: Callable[[IO[bytes]], "subprocess.Popen[str]"]) -> Process:
+        """A process that `begin` starts, given the file for its errors."""
+        log = self._directory / f"{name}.log"
+        with log.open("ab") as errors:
+            process = Process(name, begin(errors), log)
         self._all.append(process)
         return process
 

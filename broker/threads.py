@@ -103,10 +103,8 @@ class Threads(ThreadPoolExecutor):
     def submit(
         self, fn: Callable[Given, Result], /, *args: Given.args, **kwargs: Given.kwargs
     ) -> Future[Result]:
-        if self._closed:
-            raise RuntimeError(f"the thread {self.name} has been closed")
         answer = _Outcome(self._lost)
-        self._calls.put((answer, partial(_perform, answer, partial(fn, *args, **kwargs))))
+        self._take(answer, partial(_perform, answer, partial(fn, *args, **kwargs)))
         return answer
 
     def call(self, loop: asyncio.AbstractEventLoop, work: Callable[[], Any], then: Then) -> None:
@@ -114,7 +112,12 @@ class Threads(ThreadPoolExecutor):
 
         For what happens all the time: a `Future` and the loop's own beside it cost three times as much.
         """
-        self._calls.put((None, partial(_perform_for, loop, work, then)))
+        self._take(None, partial(_perform_for, loop, work, then))
+
+    def _take(self, answer: Future[Any] | None, call: Callable[[], None]) -> None:
+        if self._closed:
+            raise RuntimeError(f"the thread {self.name} has been closed")
+        self._calls.put((answer, call))
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Take no more calls. `wait`: until those that were taken have been answered. Idempotent."""

@@ -50,11 +50,7 @@ class Fork:
 @pytest.fixture(autouse=True, scope="session")
 def _forks() -> Iterator[None]:
     def python(self: Processes, name: str, module: str, *arguments: str) -> Process:
-        log = self._directory / f"{name}.log"
-        with log.open("ab") as errors:
-            process = Process(name, Fork([module, *arguments], errors.fileno()), log)  # type: ignore[arg-type]
-        self._all.append(process)
-        return process
+        return self.begun(name, lambda errors: Fork([module, *arguments], errors.fileno()))
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Processes, "python", python)

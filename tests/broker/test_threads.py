@@ -156,6 +156,8 @@ async def test_a_call_is_answered_on_the_loop_with_its_result_or_its_error():
     assert result is None
     assert isinstance(error, ZeroDivisionError)
     one.shutdown()
+    with pytest.raises(RuntimeError, match="has been closed"):
+        one.call(loop, int, then)
 
 
 async def test_where_the_loop_has_ended_nobody_is_told_and_the_thread_goes_on():
