@@ -189,7 +189,7 @@ class LogicalAddresses(Policy):
         """The handshake has told each who the other is. What it says of itself stands in `detail`."""
         detail, link = neighbour.detail, neighbour.link
         self._keep(neighbour, whereabouts(neighbour.name, detail.incarnation, detail.addresses))
-        if link is not None and link.hello.addresses != self.addresses:
+        if link is not None and up.ours.addresses != self.addresses:
             self._say(neighbour, [self.myself])
         if neighbour.relation is Relation.PARENT:
             self._untold.update((entry.found.name, None) for entry in self.cache if self._is_below(entry))
