@@ -66,7 +66,7 @@ class LogicalAddresses(Policy):
         )
         self.questions = Questions(context, lookup, self)
         self.knew_others = False
-        self._below: set[str] = set()
+        self._below: dict[str, None] = {}
         self._changed: dict[str, None] = {}
         self._untold: dict[str, None] = {}
         self._unasked: dict[str, None] = {}
@@ -201,7 +201,7 @@ class LogicalAddresses(Policy):
         for incarnation in self._told_to.pop(neighbour.name, ()):
             entry = self.cache.of(incarnation, self._context.clock.now)
             if entry is not None:
-                entry.told.discard(neighbour.name)
+                entry.told -= {neighbour.name}
         for entry in self.cache.take_lent(neighbour.name):
             self._over(entry)
         self.questions.link_down(neighbour)
@@ -247,7 +247,7 @@ class LogicalAddresses(Policy):
         for entry in entries:
             upward = neighbour.relation is Relation.PARENT and self._is_below(entry)
             if not upward and entry.via not in (LOCAL, neighbour.name):
-                entry.told.add(neighbour.name)
+                entry.told |= {neighbour.name}
                 self._told_to.setdefault(neighbour.name, set()).add(entry.found.incarnation)
 
     def _denied(self, neighbour: Neighbour, found: Whereabouts) -> bool:
@@ -406,8 +406,10 @@ class LogicalAddresses(Policy):
         if key.kind == Kind.DOMAIN:
             self._changed[key.name] = None
             self.news = True
-            below = any(way != LOCAL for way in self._context.table.gateways(key))
-            (self._below.add if below else self._below.discard)(key.name)
+            if any(way != LOCAL for way in self._context.table.gateways(key)):
+                self._below[key.name] = None
+            else:
+                self._below.pop(key.name, None)
 
     def settle(self) -> None:
         """Let changed ways have their effects; tell the parents who came below; ask what is to be asked."""

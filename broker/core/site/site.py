@@ -78,7 +78,7 @@ class SiteClient(Policy):
         self._session = Session(SITE, unacked=self._unacked)
         self._connection = Connection(lambda frame: None, "site broker", "site broker")
         self._connection.session = self._session
-        self._session.connections.add(self._connection)
+        self._session.connections[self._connection] = None
         self._queues: dict[Destination, SiteConsumer] = {}
         self._all: SiteConsumer | None = None
         self._retained: dict[str, bytes] = {}
