@@ -355,7 +355,7 @@ class Link:
 
     def data_to_send(self, budget: int = _PULL) -> list[bytes]:
         """Packets for the carrier, of about `budget` bytes together; [] if there is nothing to send."""
-        for frame in self.streams.credits():
+        for frame in self.streams.credits() if self.streams.open else ():
             self._out.control(frame)
         if packets := self._out.pull(budget):
             self.bytes_out += sum(map(len, packets))

@@ -97,7 +97,7 @@ class OwnMesh(Policy):
             table = self._context.table
             for neighbour in self._context.neighbours.values():
                 if neighbour.up:
-                    table.lines.add(neighbour.name)
+                    table.lines[neighbour.name] = None
             self._look_later()
             self._offers.begin_beside()
             held = (key for peer in table.mesh for key in table.routes_of(peer))

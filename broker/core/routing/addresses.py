@@ -59,7 +59,7 @@ class LogicalAddresses(Policy):
         self._dispatcher = dispatcher
         self.identity = context.identity
         self.addresses = addresses
-        self.cache = AddressCache(lambda: self.capacity)
+        self.cache = AddressCache(self.capacity)
         self.counters = Counter(
             dict.fromkeys(("who_has_in", "who_has_out", "i_have_in", "i_have_out"), 0)
             | dict.fromkeys(("invalidate_in", "invalidate_out", "not_believed"), 0)
@@ -80,7 +80,6 @@ class LogicalAddresses(Policy):
     def __repr__(self) -> str:
         return f"<LogicalAddresses of {self._context.name} {self.cache!r}>"
 
-    @property
     def capacity(self) -> int:
         """Twice the nodes below: all of them, and as many that were asked for."""
         return self._context.settings.address_cache or max(LEAST, 2 * len(self._below))
@@ -406,10 +405,9 @@ class LogicalAddresses(Policy):
         if key.kind == Kind.DOMAIN:
             self._changed[key.name] = None
             self.news = True
+            self._below.pop(key.name, None)
             if any(way != LOCAL for way in self._context.table.gateways(key)):
                 self._below[key.name] = None
-            else:
-                self._below.pop(key.name, None)
 
     def settle(self) -> None:
         """Let changed ways have their effects; tell the parents who came below; ask what is to be asked."""

@@ -24,7 +24,7 @@ class Peer:
     __slots__ = ("_link", "_talking", "expected", "name", "relation", "secret", "shown")
 
     def __init__(
-        self, link: Link, talking: set[Link], expected: str, relation: Relation, shown: Shown
+        self, link: Link, talking: dict[Link, None], expected: str, relation: Relation, shown: Shown
     ) -> None:
         self._link, self._talking = link, talking
         self.expected = expected
@@ -38,7 +38,7 @@ class Peer:
 
     def talk(self) -> None:
         """There is something to send to it."""
-        self._talking.add(self._link)
+        self._talking[self._link] = None
 
 
 class OpenLinks:
@@ -49,7 +49,7 @@ class OpenLinks:
     def __init__(self, context: Context) -> None:
         self._context = context
         self.peers: dict[Link, Peer] = {}
-        self.talking: set[Link] = set()
+        self.talking: dict[Link, None] = {}
         self.closing: list[Link] = []
 
     def __repr__(self) -> str:
