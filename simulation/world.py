@@ -53,13 +53,11 @@ class WorldSettings:
 
 
 class _WhenMeshChanges(Policy):
-    """Lets a machine seek whom it is to dial now."""
-
-    def __init__(self, world: "World", machine: Machine) -> None:
-        self._world, self._machine = world, machine
+    def __init__(self, seek: Callable[[], None]) -> None:
+        self._seek = seek
 
     def mesh_changed(self) -> None:
-        self._world.seek(self._machine)
+        self._seek()
 
 
 class World:
@@ -83,7 +81,6 @@ class World:
         self._numbers = count()
         self._cuts: dict[frozenset[str], float] = {}
         self._links = replace(settings.links, keep_alive=_NEVER)
-        self._clock, self._random_bytes = self.clock, self.random.randbytes  # one of each for all machines
 
     def __repr__(self) -> str:
         return f"<World machines={len(self.machines)} now={self.now:.3f} to happen={len(self._heap)}>"
@@ -123,7 +120,7 @@ class World:
     ) -> Machine:
         """A machine that is switched off. `parent`, `mesh`, `grant_of`: as of `Site`."""
         settings = self.settings
-        log = NodeLog(self._sink, self._clock, settings.tree, name, role)
+        log = NodeLog(self._sink, self.clock, settings.tree, name, role)
         made = self.machines[name] = Machine(
             self,
             name,
@@ -134,7 +131,7 @@ class World:
             line,
             tree=settings.tree,
             chronicle=log,
-            random_bytes=self._random_bytes,
+            random_bytes=self.random.randbytes,
             mesh=mesh,
             grant_of=grant_of,
         )
@@ -144,7 +141,7 @@ class World:
         if machine.running:
             return
         core = machine.boot()
-        core.policies.add((_WhenMeshChanges(self, machine),))
+        core.policies.add((_WhenMeshChanges(lambda: self.at(self.now, self._seek, machine, core)),))
         self._log(machine).started()
         self.stir(machine)
         self.booted(machine)
@@ -237,10 +234,6 @@ class World:
             self.stir(machine)
 
     # --- lines
-
-    def seek(self, machine: Machine) -> None:
-        """Its mesh is another one: it looks whom it is to dial, once this moment is over."""
-        self.at(self.now, self._seek, machine, machine.core)
 
     def _seek(self, machine: Machine, core: object) -> None:
         """Begin to dial whom it does not dial yet."""

@@ -97,7 +97,7 @@ class RoutingTable:
         self.parents: tuple[str, ...] = ()
         self.mesh: tuple[str, ...] = ()
         self.apart: tuple[str, ...] = ()
-        self.lines: dict[str, None] = {}
+        self.lines: set[str] = set()
         self.static = StaticRoutes()
         self.version = 0
         self._watchers: list[Watcher] = []
@@ -148,16 +148,13 @@ class RoutingTable:
         self.apart = self.parents + self.mesh
         self.version += 1
         if gateway not in self.apart:
-            self.lines.pop(gateway, None)
+            self.lines.discard(gateway)
             self._tell(Destination(Kind.DOMAIN, gateway), "line", gateway)
 
     def set_line(self, gateway: str, up: bool) -> None:
         """The link to a neighbour came or went; in a node of a mesh the others hear of it."""
         if up != (gateway in self.lines):
-            if up:
-                self.lines[gateway] = None
-            else:
-                del self.lines[gateway]
+            (self.lines.add if up else self.lines.discard)(gateway)
             self._tell(Destination(Kind.DOMAIN, gateway), "line", gateway)
 
     def gateways(self, key: Destination) -> Mapping[str, Route]:

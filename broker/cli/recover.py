@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from broker.cli.output import patience, print_json
 from broker.core.rows import UNREAD
-from broker.store import files, marks, migrations
+from broker.store import files, marks, migrations, soundness
 from broker.store.errors import StoreCorrupt, StoreMismatch, mapped
 from broker.store.mending import why_not_read
 from config.model import Site
@@ -86,19 +86,10 @@ def _look(path: Path, site: Site) -> str:
             raise StoreCorrupt(path, str(found))
         own = files.own_values(connection)
         unread = why_not_read(connection) if version == migrations.VERSION else ""
-    _check_owner(path, own, site)
-    if lost := marks.lost(own, marks.read(path.parent)):
+    soundness.check_owner(path, own, site.tree, site.name)
+    if lost := soundness.lost(path, own):
         raise StoreCorrupt(path, lost)
     if unread:
         raise StoreError(UNREAD.format(unread))
-    start = int.from_bytes(own.get(files.START, b""), "big")
-    return f"{path} is sound: {path.stat().st_size} bytes, started {counted(start, 'time')}"
-
-
-def _check_owner(path: Path, own: dict[str, bytes], site: Site) -> None:
-    tree, node = own.get(files.TREE, b"").decode(), own.get(files.NODE, b"").decode()
-    if (tree, node) != (site.tree, site.name):
-        raise StoreMismatch(
-            f"{path} belongs to node {node!r} of tree {tree!r}, not to {site.name!r} of {site.tree!r}: use "
-            "another folder (data), or the name that it was made with"
-        )
+    started = counted(files.number(own, files.START), "time")
+    return f"{path} is sound: {path.stat().st_size} bytes, started {started}"

@@ -184,8 +184,7 @@ class Restoration:
                     else:
                         self._topics.end(subscription)
 
-        if plain:
-            clock.after(self._context.settings.reattach_time, give_up)
+        clock.after(self._context.settings.reattach_time, give_up)
 
     def _entries(self, loaded: Rows) -> None:
         """Most of what waits is in pages, and is not read. All else is; where many wait, as at the first

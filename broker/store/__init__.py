@@ -8,15 +8,19 @@ damaged one, which no start loads.
 | `commit` | group commit |
 | `errors` | why the store cannot be used |
 | `files` | the files of a store's directory: who holds them, how they are made, opened and checked |
+| `journal` | commits that the database does not have yet |
 | `loaded` | everything that a start reads from the store: all rows, but of bundles and copies |
 | `log_index` | whether the write-ahead log is as long as it was when a kill left it |
 | `marks` | a mark beside the database of the state that was confirmed |
 | `mending` | bundles of a former version that this one does not read |
 | `migrations` | brings an older database to the schema of this version |
+| `pending` | the rows that are in the journal and not in the database |
+| `reading` | what a running node reads again |
 | `recovery` | `recover`: saves what can be read from a damaged database into a new one |
 | `salvage` | reads what can be read from a damaged database |
 | `schema` | the tables of a node's database, and the statements that write and read rows |
-| `store` | the durable store of a node: one SQLite database, WAL, `synchronous=FULL` |
+| `soundness` | whether an existing database may be used |
+| `store` | the durable store of a node: a SQLite database, WAL, `synchronous=FULL`, and a journal before it |
 """
 
 from broker.store.commit import GroupCommit

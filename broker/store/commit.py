@@ -20,6 +20,7 @@ from typing import Final
 from broker.core.rows import BundleRow, Transaction
 from broker.histogram import COMMIT_SECONDS, Histogram
 from broker.store.errors import StoreFull
+from broker.store.pending import with_body
 from broker.store.store import Store
 from broker.threads import Threads
 from sapwood.protocol.errors import StoreError
@@ -45,15 +46,9 @@ def merge(transactions: list[Transaction]) -> Transaction:
         for table, changes in transaction.changes.items():
             into = merged.changes[table]
             if table is BundleRow:
-                changes = {row: _with_body(into.get(row), change) for row, change in changes.items()}
+                changes = {row: with_body(into.get(row), change) for row, change in changes.items()}
             into.update(changes)
     return merged
-
-
-def _with_body(before: BundleRow | None, change: BundleRow | None) -> BundleRow | None:
-    if change is not None and change.body is None and before is not None:
-        return change._replace(body=before.body)
-    return change
 
 
 class GroupCommit:

@@ -5,6 +5,7 @@
     node.db.new                         a database that is being made; never used
     node.db.broken-1                    what a recovery set aside
     node.mark                           the state that was confirmed, while a node runs (see `marks`)
+    node.journal, node.journal-index    what the database does not have yet, while a node runs (see `journal`)
 
 Law: `node.db` comes into being complete, by a rename. A missing `node.db` beside one that was set aside,
 beside a log or beside a mark, is a recovery that did not end, or damage, and is never filled with an
@@ -31,15 +32,17 @@ LOCK: Final = "node.lock"
 NEW: Final = "node.db.new"
 BROKEN: Final = "node.db.broken-"
 MARK: Final = "node.mark"
+JOURNAL: Final = "node.journal"
 PAGE_BYTES: Final = 4096
 APPLICATION: Final = 0x53415057  # "SAPW"
-STORE_ID, START, TREE, NODE, RECOVERED, MARKED = (
+STORE_ID, START, TREE, NODE, RECOVERED, MARKED, GENERATION = (
     "store.id",
     "store.start",
     "store.tree",
     "store.node",
     "store.recovered-from",
     "store.mark",
+    "store.journal",
 )
 _MAGIC: Final = b"SQLite format 3\x00"
 _HEADER_BYTES: Final = 100
@@ -129,10 +132,11 @@ def create(path: Path, *, tree: str, node: str, recovered_from: bytes = b"") -> 
         schema.create_tables(connection)
         values = {
             STORE_ID: uuid.uuid4().bytes,
-            START: encode_start(0),
+            START: encode_number(0),
             TREE: tree.encode(),
             NODE: node.encode(),
             RECOVERED: recovered_from,
+            GENERATION: b"",
         }
         connection.executemany("INSERT INTO meta VALUES (?, ?)", values.items())
         migrations.set_version(connection, migrations.VERSION)
@@ -154,8 +158,18 @@ def publish(new: Path, path: Path) -> None:
     sync_directory(path.parent)
 
 
-def encode_start(start: int) -> bytes:
-    return start.to_bytes(8, "big")
+def encode_number(number: int) -> bytes:
+    return number.to_bytes(8, "big")
+
+
+def number(own: dict[str, bytes], name: str) -> int:
+    """A number among the values that the store keeps for itself; 0 = there is none."""
+    return int.from_bytes(own.get(name, b""), "big")
+
+
+def set_number(connection: sqlite3.Connection, name: str, value: int) -> None:
+    """Change a number among the values that the store keeps for itself."""
+    connection.execute("UPDATE meta SET value = ? WHERE name = ?", (encode_number(value), name))
 
 
 def own_values(connection: sqlite3.Connection) -> dict[str, bytes]:

@@ -57,6 +57,11 @@ def _remember_makers(connection: sqlite3.Connection) -> None:
     connection.execute('ALTER TABLE "queue" ADD COLUMN "maker" TEXT NOT NULL DEFAULT \'\'')
 
 
+def _keep_a_journal(connection: sqlite3.Connection) -> None:
+    """A version that knows no journal must not open a database that has one."""
+    connection.execute("INSERT OR IGNORE INTO meta VALUES ('store.journal', x'')")
+
+
 MIGRATIONS: Final[tuple[Migration, ...]] = (
     _remember_rejections,
     _remember_members,
@@ -64,6 +69,7 @@ MIGRATIONS: Final[tuple[Migration, ...]] = (
     _remember_pages,
     _remember_clients,
     _remember_makers,
+    _keep_a_journal,
 )
 VERSION: Final = len(MIGRATIONS) + 1
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from broker.core.rows import KEYS, BundleRow, CopyRow, MetaRow, PageRow, RetainedRow
-from broker.store import files, log_index, marks, migrations, salvage, schema
+from broker.store import files, journal, log_index, marks, migrations, salvage, schema, soundness
 from broker.store.errors import StoreCorrupt, mapped
 from broker.store.mending import why_not_read
 from config.whole_files import sync_directory
@@ -42,7 +42,8 @@ class Report:
     gone; `lost_copies`: duties to deliver them. `dead`: bundles whose destination is not known any more,
     now dead letters with the reason RECOVERED. `saved_at`, `confirmed_at`: ms since 1970 of the newest marked
     state that was saved, and of the newest that the node had confirmed; 0 = not known. Where these differ,
-    all that was committed between is gone. `cut`: how the log was cut short, if it was.
+    all that was committed between is gone. `cut`: how the log was cut short, if it was. `journal_lost`:
+    bytes that were committed to the journal and are not there. `later`: it is of a later state than the rest.
     """
 
     database: Path
@@ -57,6 +58,8 @@ class Report:
     saved_at: int = 0
     confirmed_at: int = 0
     cut: log_index.ShortLog | None = None
+    journal_lost: int = 0
+    later: bool = False
 
     @property
     def complete(self) -> bool:
@@ -67,6 +70,8 @@ class Report:
             or self.lost_copies
             or self.dead
             or self.older
+            or self.journal_lost
+            or self.later
             or (self.cut is not None and self.cut.lost)
         )
 
@@ -115,6 +120,12 @@ class Report:
             lines.append(
                 f"  its log was cut short: {self.cut}, {self.cut.copied} were in the database: {missing}"
             )
+        if self.later:
+            lines.append("  it was older than its journal, which was read over it: what came between is lost")
+        elif self.journal_lost:
+            lines.append(
+                f"  its journal was cut short: {self.journal_lost} bytes that were committed last are lost"
+            )
         lines.append(f"  {_LATER}")
         return "\n".join(lines)
 
@@ -138,7 +149,7 @@ def recover(directory: Path | str, *, tree: str = "", node: str = "", force: boo
             broken, cut = _stand_in(path, mark), cut and cut._replace(copied=0)
         if broken is None:
             if not force:
-                _refuse_sound(path, mark)
+                _refuse_sound(path)
             broken = _set_aside(path, mark)
         _move_log(path, broken, cut)
         report = replace(_rebuild(broken, path, tree, node, mark), cut=cut)
@@ -178,12 +189,12 @@ def _begin(path: Path, mark: marks.Mark | None) -> None:
         marks.write(path.parent, mark._replace(recovering=True))
 
 
-def _refuse_sound(path: Path, mark: marks.Mark | None) -> None:
+def _refuse_sound(path: Path) -> None:
     try:
         files.check_unopened(path)
         connection = files.connect(path)
         try:
-            sound = _is_sound(connection, path) and not marks.lost(files.own_values(connection), mark)
+            sound = _is_sound(connection, path) and not soundness.lost(path, files.own_values(connection))
         finally:
             connection.close()
     except (sqlite3.Error, StoreCorrupt):
@@ -234,6 +245,10 @@ def _move_log(path: Path, broken: Path, cut: log_index.ShortLog | None) -> None:
         hides = cut is not None and cut.copied >= cut.whole
         wal.rename(files.companion(broken, ".log" if hides else "-wal"))
     files.companion(path, "-shm").unlink(missing_ok=True)
+    for ending in ("", "-index"):
+        each = path.with_name(files.JOURNAL + ending)
+        if each.exists():
+            each.rename(files.companion(broken, f".journal{ending}"))
     sync_directory(path.parent)
 
 
@@ -248,7 +263,13 @@ def _rebuild(broken: Path, path: Path, tree: str, node: str, mark: marks.Mark | 
             tree, node = _owner(broken, old, tree, node)
             target = files.create(new, tree=tree, node=node, recovered_from=old.get(files.STORE_ID, b""))
             try:
-                report = _copy_all(source, target, broken, path)
+                store_id = old.get(files.STORE_ID, mark.store_id if mark else b"")
+                found = journal.salvage(
+                    files.companion(broken, ".journal"), store_id, files.number(old, files.GENERATION)
+                )
+                report = replace(
+                    _copy_all(source, target, found, broken, path), journal_lost=found.lost, later=found.later
+                )
             finally:
                 target.close()
         finally:
@@ -288,12 +309,15 @@ def _owner(broken: Path, old: dict[str, bytes], tree: str, node: str) -> tuple[s
     return found[0] or tree, found[1] or node
 
 
-def _copy_all(source: sqlite3.Connection, target: sqlite3.Connection, broken: Path, path: Path) -> Report:
+def _copy_all(
+    source: sqlite3.Connection, target: sqlite3.Connection, found: journal.Records, broken: Path, path: Path
+) -> Report:
     readings: dict[type[Any], salvage.TableReading] = {}
     tables = [table for table in KEYS if table is not PageRow]  # a start makes these from the copies
     for table in tables:
         reading = readings[table] = salvage.TableReading(source, table)
         _insert(target, table, _foreign(_addressed(target, reading.rows(), readings)))
+    _follow(target, found)
     lost_bundles, lost_copies, dead = _tie_up(target)
     counts = {name: _count(target, name) for name in map(schema.table_name, tables)}
     counts["meta"] -= len(files.own_values(target))
@@ -309,6 +333,21 @@ def _copy_all(source: sqlite3.Connection, target: sqlite3.Connection, broken: Pa
         lost_copies=lost_copies,
         dead=dead,
     )
+
+
+def _follow(target: sqlite3.Connection, found: journal.Records) -> None:
+    """Do what the journal says. A header without a body changes nothing where the bundle is lost."""
+    for transaction in found.transactions:
+        target.execute("BEGIN IMMEDIATE")
+        for table, rows, gone in transaction.tables():
+            statements = schema.STATEMENTS[table]
+            if table is not PageRow:
+                target.executemany(statements.delete, zip(gone) if statements.keys == 1 else gone)
+                whole = [row for row in rows if table is not BundleRow or row.body is not None]
+                target.executemany(statements.put, _foreign(iter(whole)))
+                headers = [(row.header, row.row) for row in rows if row not in whole]
+                target.executemany(schema.SET_HEADER, headers)
+        target.execute("COMMIT")
 
 
 def _foreign(rows: Iterator[Any]) -> Iterator[Any]:

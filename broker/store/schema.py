@@ -98,6 +98,12 @@ COPIES_WITHIN: Final = {
 SHARED: Final = 'SELECT "bundle" FROM "copy" GROUP BY "bundle" HAVING count(*) > 1'
 LONE: Final = 'SELECT "row" FROM "bundle" EXCEPT SELECT "bundle" FROM "copy"'
 GET_BODY: Final = 'SELECT "body" FROM "bundle" WHERE "row" = ?'
+GET_BUNDLE: Final = 'SELECT "header", length("body"), "body" FROM "bundle" WHERE "row" = ?'
+
+
+def last_row(table: type[Any]) -> str:
+    """The query for the highest key of a table that is keyed by a number; 0 where it is empty."""
+    return f'SELECT coalesce(max("row"), 0) FROM "{table_name(table)}"'  # noqa: S608
 
 
 def stored_copy(row: tuple[Any, ...]) -> StoredEntry:

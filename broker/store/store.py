@@ -1,4 +1,4 @@
-"""The durable store of a node: one SQLite database, WAL, `synchronous=FULL`.
+"""The durable store of a node: one SQLite database, WAL, `synchronous=FULL`, and a journal before it.
 
 Law: what `commit` (or `apply`) has returned from is on disk. After an error at a write or commit nothing
 more is accepted and every call raises that error: the node stops, and a new start sees what was committed.
@@ -6,7 +6,8 @@ A database that is damaged, foreign or newer is refused, and never replaced.
 
 A store is not thread-safe. `write` belongs on the thread that owns the node (a row costs the interpreter's
 lock, and a thread would wait for it at every row); only `commit` and `tidy` may run in another thread, and
-nothing but `bodies`, `copies`, `used_bytes` and `disk_free` may be called meanwhile.
+nothing but `bodies`, `copies`, `used_bytes` and `disk_free` may be called meanwhile. Changes of a commit are
+taken over by the next call on the owning thread (`_settle`), so that nothing changes while it is read.
 
 Wrinkles: `auto_vacuum` is set before WAL at creation (afterwards it would stay 0), and pages are given
 back by `executescript`, since a single `execute` frees one page. What is read at a start is read by a
@@ -22,18 +23,19 @@ from pathlib import Path
 from typing import Any, Final, TypeVar, TypeVarTuple
 
 from broker.core.rows import BundleRow, StoredEntry, Transaction
-from broker.store import files, marks, migrations, schema
+from broker.store import files, journal, marks, migrations, reading, schema, soundness
 from broker.store.ballast import Ballast
 from broker.store.checkpoints import LIMIT, Checkpoints
-from broker.store.errors import StoreCorrupt, StoreFull, StoreIOFailed, StoreMismatch, disk_free, mapped
+from broker.store.errors import StoreCorrupt, StoreFull, StoreIOFailed, disk_free, mapped
+from broker.store.journal import Journal
 from broker.store.loaded import Loaded
+from broker.store.pending import NUMBERED, Pending
 from sapwood.protocol.errors import StoreError
 
 BEFORE_COMMIT: Final = "before commit"
 AFTER_COMMIT: Final = "after commit"
 Result = TypeVar("Result")
 Arguments = TypeVarTuple("Arguments")
-_SAMPLE: Final = 16
 _VACUUM_PAGES: Final = 256
 _VACUUM_FROM: Final = 1024
 
@@ -50,7 +52,9 @@ class Store:
     `hook` is for tests: called with `BEFORE_COMMIT` and `AFTER_COMMIT`; what it raises breaks the store.
     """
 
-    def __init__(self, directory: Path, lock: int, *, log_limit: int = LIMIT) -> None:
+    def __init__(
+        self, directory: Path, lock: int, *, log_limit: int = LIMIT, journal_limit: int = journal.LIMIT
+    ) -> None:
         """Callers use `open`; `lock` is the descriptor that `files.lock` returned."""
         self.path = directory / files.NAME
         self.store_id, self.recovered_from, self.start = b"", b"", 0
@@ -58,6 +62,7 @@ class Store:
         self.commits = 0
         self._lock = lock
         self._log_limit = log_limit
+        self._journal_limit = journal_limit
         self._ballast = Ballast(directory)
         self._failed: StoreError | None = None
         self._writer: sqlite3.Connection | None = None
@@ -65,22 +70,37 @@ class Store:
         self._starter: sqlite3.Connection | None = None
         self._checkpoints: Checkpoints | None = None
         self._marks: marks.Marks | None = None
+        self._journal: Journal | None = None
+        self._fresh: Transaction | None = None
+        self._payload = b""
+        self._kept = self._folded = False
+        self._last_rows: dict[type[Any], int] = dict.fromkeys(NUMBERED, 0)
+        self._pending = Pending(self._last_rows)
 
     def __repr__(self) -> str:
         state = "failed" if self._failed else "open" if self._writer else "closed"
         return f"<Store {self.path} {state} start={self.start} commits={self.commits}>"
 
     @classmethod
-    def open(cls, directory: Path | str, *, tree: str, node: str, log_limit: int = LIMIT) -> "Store":
+    def open(
+        cls,
+        directory: Path | str,
+        *,
+        tree: str,
+        node: str,
+        log_limit: int = LIMIT,
+        journal_limit: int = journal.LIMIT,
+    ) -> "Store":
         """Open the database in `directory`, or make one there if there has been none.
 
         Raises `StoreBusy` if another process has it, `StoreMismatch` if it belongs to another tree or node
         or a newer Sapwood, `StoreCorrupt`, `StoreFull`, `StoreIOFailed`. `log_limit`: bytes of
-        write-ahead log from which it is copied into the database.
+        write-ahead log from which it is copied into the database. `journal_limit`: bytes of journal from
+        which it is folded into the database, 0 = each commit is the database's own.
         """
         directory = Path(directory)
         try:
-            store = cls(directory, files.lock(directory), log_limit=log_limit)
+            store = cls(directory, files.lock(directory), log_limit=log_limit, journal_limit=journal_limit)
         except OSError as error:
             raise mapped(error, directory / files.NAME) from error
         try:
@@ -100,48 +120,12 @@ class Store:
             files.publish(new, self.path)
         files.check_unopened(self.path)
         starter = self._starter = files.connect(self.path)
-        self._check_kind(starter)
+        soundness.check_kind(starter, self.path)
         migrations.migrate(starter, self.path, migrations.MIGRATIONS)
-        self._check_sound(starter)
+        soundness.check(starter, self.path)
         self._writer = files.without_spare_pages(files.connect(self.path))
         self._begin_start(self._writer, tree, node)
         self._checkpoints = Checkpoints(self.path, self._log_limit)
-
-    def _check_kind(self, writer: sqlite3.Connection) -> None:
-        (found,) = writer.execute("PRAGMA application_id").fetchone()
-        if found != files.APPLICATION:
-            raise StoreCorrupt(self.path, "it is a database, but not one of Sapwood's")
-
-    def _check_sound(self, writer: sqlite3.Connection) -> None:
-        """What can be told cheaply: the length, the schema, both ends of each table, some bundles."""
-        if found := schema.missing(writer):
-            raise StoreCorrupt(self.path, found)
-        if self._folded(writer):
-            (pages,) = writer.execute("PRAGMA page_count").fetchone()
-            if (length := self.path.stat().st_size) < pages * files.PAGE_BYTES:
-                raise StoreCorrupt(self.path, f"{length} bytes long, expected {pages * files.PAGE_BYTES}")
-        for statements in schema.STATEMENTS.values():
-            writer.execute(statements.first, (1,)).fetchall()
-            writer.execute(statements.backward, (1,)).fetchall()
-        self._check_bundles(writer)
-
-    def _folded(self, writer: sqlite3.Connection) -> bool:
-        """Copy the log into the database and cut it; False where a full disk lacks the room for that."""
-        try:
-            busy, _, _ = writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-        except sqlite3.Error as error:
-            if isinstance(mapped(error, self.path), StoreFull):
-                return False
-            raise
-        return not busy
-
-    def _check_bundles(self, writer: sqlite3.Connection) -> None:
-        low, high = writer.execute('SELECT min("row"), max("row") FROM bundle').fetchone()
-        if low is None:
-            return
-        for part in range(_SAMPLE):
-            row = low + (high - low) * part // _SAMPLE
-            writer.execute('SELECT * FROM bundle WHERE "row" >= ? ORDER BY "row" LIMIT 1', (row,)).fetchall()
 
     @staticmethod
     def owner(directory: Path) -> str:
@@ -166,28 +150,25 @@ class Store:
 
     def _begin_start(self, writer: sqlite3.Connection, tree: str, node: str) -> None:
         own = files.own_values(writer)
-        try:
-            self.store_id, start = own[files.STORE_ID], own[files.START]
-            found = own[files.TREE].decode(), own[files.NODE].decode()
-        except (KeyError, ValueError, AttributeError):
-            raise StoreCorrupt(self.path, "it does not say whose it is") from None
-        if found != (tree, node):
-            raise StoreMismatch(
-                f"{self.path} belongs to node {found[1]!r} of tree {found[0]!r}, not to {node!r} of "
-                f"{tree!r}: use another folder (data), or the name that it was made with"
-            )
-        if lost := marks.lost(own, marks.read(self.path.parent)):
+        soundness.check_owner(self.path, own, tree, node)
+        if lost := soundness.lost(self.path, own):
             raise StoreCorrupt(self.path, lost)
         self.recovered_from = own.get(files.RECOVERED, b"")
-        self.start = int.from_bytes(start, "big") + 1
+        self.store_id, self.start = own[files.STORE_ID], files.number(own, files.START) + 1
+        place, generation = self.path.with_name(files.JOURNAL), files.number(own, files.GENERATION)
+        found = journal.read(place, self.store_id, generation)
         self._marks = marks.Marks(self.path.parent, marks.kept(own))
+        self._journal = Journal(place, self.store_id, generation + 1, self._journal_limit)
         writer.execute("BEGIN IMMEDIATE")
-        writer.execute(
-            "UPDATE meta SET value = ? WHERE name = ?", (files.encode_start(self.start), files.START)
-        )
+        for transaction in found.transactions:
+            self._put(writer, transaction)
+        files.set_number(writer, files.GENERATION, self._journal.generation)
+        files.set_number(writer, files.START, self.start)
         self._marks.put(writer)
         writer.execute("COMMIT")
         self._marks.confirm()
+        for table in NUMBERED:
+            (self._last_rows[table],) = writer.execute(schema.last_row(table)).fetchone()
 
     def load(self) -> Loaded:
         """Read all rows but the bodies of bundles. For the start, before anything is written."""
@@ -195,6 +176,7 @@ class Store:
 
     def _load(self) -> Loaded:
         writer = self._writing()
+        self._fold_all(writer)
         starter, self._starter = self._starter, None
         if starter is None:
             return Loaded(writer, self._read_later)
@@ -217,17 +199,70 @@ class Store:
         self._guarded(self._commit)
 
     def _write(self, transaction: Transaction) -> None:
+        self._settle()
         writer = self._writing()
-        if not writer.in_transaction:
-            writer.execute("BEGIN IMMEDIATE")
+        if writer.in_transaction:
+            self._put(writer, transaction)
+        elif self._fresh is not None or not self._journalled(transaction):
+            self._fold(writer, transaction)
+
+    def _journalled(self, transaction: Transaction) -> bool:
+        """Whether the next commit is the journal's: it has room for it."""
+        if self._journal is None:
+            return False
+        self._check_headers(transaction)
+        payload = journal.encode(transaction)
+        if not self._journal.takes(payload):
+            return False
+        self._fresh, self._payload = transaction, payload
+        return True
+
+    def _check_headers(self, transaction: Transaction) -> None:
+        changes = transaction.changes.get(BundleRow, {})
+        headers = [row for row, bundle in changes.items() if bundle is not None and bundle.body is None]
+        if headers and (missing := len(headers) - len(self._bodies(headers))):
+            raise self._without_bundle(missing, len(headers))
+
+    def _without_bundle(self, missing: int, headers: int) -> StoreIOFailed:
+        return StoreIOFailed(
+            f"{self.path}: {missing} of {headers} bundles whose header changes are not in the store: a fault"
+            " of this program; start the node again"
+        )
+
+    def _fold(self, writer: sqlite3.Connection, transaction: Transaction | None = None) -> None:
+        """Begin a commit of the database's own, with all that only the journal has."""
+        folded = self._pending.copy()
+        for each in (self._fresh, transaction):
+            if each is not None:
+                folded.add(each)
+        self._fresh = None
+        writer.execute("BEGIN IMMEDIATE")
+        self._put(writer, folded.transaction)
+        if self._journal is not None and self._journal.length:
+            files.set_number(writer, files.GENERATION, self._journal.generation + 1)
+
+    def _put(self, writer: sqlite3.Connection, transaction: Transaction) -> None:
         for table, rows, gone in transaction.tables():
             statements = schema.STATEMENTS[table]
             if gone:
                 writer.executemany(statements.delete, zip(gone) if statements.keys == 1 else gone)
+            if table in NUMBERED and rows:
+                self._last_rows[table] = max(self._last_rows[table], max(row[0] for row in rows))
             if table is BundleRow:
                 rows = self._set_headers(writer, rows)
             if rows:
                 writer.executemany(statements.put, rows)
+
+    def _settle(self) -> None:
+        """Take over what the last commit has changed. A commit that is under way has said nothing yet."""
+        if self._kept:
+            self._kept = False
+            assert self._fresh is not None
+            self._pending.add(self._fresh)
+            self._fresh = None
+        if self._folded:
+            self._folded = False
+            self._pending = Pending(self._last_rows)
 
     def _set_headers(self, writer: sqlite3.Connection, rows: list[Any]) -> list[Any]:
         """Change the headers of the bundles that come without a body; return the others."""
@@ -236,14 +271,18 @@ class Store:
             return rows
         changed = writer.executemany(schema.SET_HEADER, headers).rowcount
         if changed != len(headers):
-            raise StoreIOFailed(
-                f"{self.path}: {len(headers) - changed} of {len(headers)} bundles whose header changes are "
-                "not in the store: a fault of this program; start the node again"
-            )
+            raise self._without_bundle(len(headers) - changed, len(headers))
         return [row for row in rows if row.body is not None]
 
     def _commit(self) -> None:
-        writer = self._writing()
+        writer, log = self._writing(), self._journal
+        if self._fresh is not None and not self._kept and log is not None:
+            self.hook(BEFORE_COMMIT)
+            log.append(self._payload)
+            self.hook(AFTER_COMMIT)
+            self.commits += 1
+            self._kept = True
+            return
         if not writer.in_transaction:
             return
         checkpoints, own = self._checkpoints, self._marks
@@ -253,6 +292,9 @@ class Store:
         writer.execute("COMMIT")
         self.hook(AFTER_COMMIT)
         self.commits += 1
+        if log is not None and log.length:
+            log.restart(log.generation + 1)
+        self._folded = True
         if own is not None:
             own.confirm()
         if checkpoints is not None:
@@ -260,46 +302,27 @@ class Store:
 
     def bodies(self, rows: Sequence[int]) -> dict[int, bytes]:
         """Bodies of committed bundles by row. A row that is not there is not in the answer."""
-        return self._guarded(lambda: self._bodies(self._reading(), rows))
+        return self._guarded(self._bodies, rows)
 
-    @staticmethod
-    def _bodies(reader: sqlite3.Connection, rows: Sequence[int]) -> dict[int, bytes]:
-        reader.execute("BEGIN")
-        try:
-            found = ((row, reader.execute(schema.GET_BODY, (row,)).fetchone()) for row in rows)
-            return {row: body[0] for row, body in found if body is not None}
-        finally:
-            reader.execute("COMMIT")
+    def _bodies(self, rows: Sequence[int]) -> dict[int, bytes]:
+        self._settle()
+        found, elsewhere = self._pending.bodies(rows)
+        return found | reading.bodies(self._reading(), elsewhere) if elsewhere else found
 
     def copies(self, rows: Sequence[int], with_bodies: bool) -> list[StoredEntry]:
         """Committed copies by row, ascending; one that is not there is not in the answer."""
-        runs = [(rows[0], rows[-1])] if isinstance(rows, range) else [(row, row) for row in rows]
-        return self._guarded(lambda: self._copies(self._reading(), runs, with_bodies))
+        return self._guarded(self._copies, rows, with_bodies)
 
-    @staticmethod
-    def _copies(
-        reader: sqlite3.Connection, runs: list[tuple[int, int]], with_bodies: bool
-    ) -> list[StoredEntry]:
-        query = schema.COPIES_WITHIN[with_bodies]
-        reader.execute("BEGIN")
-        try:
-            found = (row for run in runs for row in reader.execute(query, run))
-            return list(map(schema.stored_copy, found))
-        finally:
-            reader.execute("COMMIT")
+    def _copies(self, rows: Sequence[int], with_bodies: bool) -> list[StoredEntry]:
+        self._settle()
+        return reading.copies(self._reading(), rows, with_bodies, self._pending)
 
     def _read_later(self, query: str, values: tuple[int, ...]) -> list[tuple[Any, ...]]:
         return self._guarded(lambda: self._reading().execute(query, values).fetchall())
 
     def used_bytes(self) -> int:
         """Bytes of the database in use, as last committed; the log is not counted."""
-        return self._guarded(lambda: self._used(self._reading()))
-
-    @staticmethod
-    def _used(reader: sqlite3.Connection) -> int:
-        (pages,) = reader.execute("PRAGMA page_count").fetchone()
-        (free,) = reader.execute("PRAGMA freelist_count").fetchone()
-        return int(pages - free) * files.PAGE_BYTES
+        return self._guarded(lambda: reading.used_bytes(self._reading()))
 
     def disk_free(self) -> int:
         """Bytes that may still be written on the disk that holds the database; the ballast comes first."""
@@ -317,6 +340,8 @@ class Store:
         if not self.full:
             return False
         self._failed = None
+        if not self._kept:
+            self._fresh = None
         dropped = self._ballast.drop()
         writer = self._writing()
         with contextlib.suppress(sqlite3.Error):  # whatever is wrong, the next commit meets it again
@@ -355,6 +380,10 @@ class Store:
 
     def close(self) -> None:
         """Close all and give the lock back. What was written and not committed is gone. Idempotent."""
+        folded = self._fold_last()
+        log, self._journal = self._journal, None
+        if log is not None:
+            log.close()
         checkpoints, self._checkpoints = self._checkpoints, None
         if checkpoints is not None:
             checkpoints.close()
@@ -364,11 +393,32 @@ class Store:
         self._starter = self._reader = self._writer = None
         if checkpoints is not None:
             checkpoints.release()
-            if not files.companion(self.path, "-wal").exists():  # all is in the database
+            if folded and not files.companion(self.path, "-wal").exists():  # all is in the database
                 marks.remove(self.path.parent)
+                journal.remove(self.path.with_name(files.JOURNAL))
         if self._lock >= 0:
             os.close(self._lock)
             self._lock = -1
+
+    def _fold_last(self) -> bool:
+        """Leave all in the database; say whether it is. If it is not, a start reads the journal."""
+        writer = self._writer
+        if writer is None or self._failed is not None:
+            return False
+        with contextlib.suppress(StoreError, sqlite3.Error):
+            if writer.in_transaction:
+                writer.execute("ROLLBACK")
+            self._fold_all(writer)
+            return True
+        return False
+
+    def _fold_all(self, writer: sqlite3.Connection) -> None:
+        self._settle()
+        self._fresh = None
+        if self._pending.transaction:
+            self._fold(writer)
+            self._commit()
+            self._settle()
 
     def _writing(self) -> sqlite3.Connection:
         if self._writer is None:

@@ -45,8 +45,33 @@ def with_half_a_log(data: Path) -> None:
 
 def with_zeros_at_the_end_of_the_log(data: Path) -> None:
     with (data / "node.db-wal").open("r+b") as log:
-        log.seek(used_bytes_of_the_log(data) // PAGE * PAGE - PAGE)
+        log.seek(used_bytes_of_the_log(data) - PAGE)
         log.write(bytes(PAGE))
+
+
+def used_bytes_of_the_journal(data: Path) -> int:
+    (used,) = struct.unpack_from(">Q", (data / "node.journal-index").read_bytes(), 8)
+    return int(used)
+
+
+def without_journal(data: Path) -> None:
+    (data / "node.journal").unlink()
+
+
+def without_any_journal(data: Path) -> None:
+    """As whoever keeps the database's own files only."""
+    without_journal(data)
+    (data / "node.journal-index").unlink()
+
+
+def with_half_a_journal(data: Path) -> None:
+    os.truncate(data / "node.journal", used_bytes_of_the_journal(data) // 2)
+
+
+def with_zeros_at_the_end_of_the_journal(data: Path) -> None:
+    with (data / "node.journal").open("r+b") as journal:
+        journal.seek(used_bytes_of_the_journal(data) - 100)
+        journal.write(bytes(100))
 
 
 def without_database(data: Path) -> None:
@@ -103,6 +128,16 @@ KILLED: dict[str, tuple[Damage, str]] = {
     ),
     "its log is cut": (with_half_a_log, r"its log node.db-wal was cut short .*: of \d+ pages"),
     "the end of its log is zeroed": (with_zeros_at_the_end_of_the_log, "its log node.db-wal was cut short"),
+    "its journal is removed": (
+        without_journal,
+        "its journal node.journal was removed .*: of [1-9][0-9]* bytes",
+    ),
+    "its journal and the index": (without_any_journal, "its journal node.journal was removed"),
+    "its journal is cut": (with_half_a_journal, "its journal node.journal was cut short"),
+    "the end of its journal is zeroed": (
+        with_zeros_at_the_end_of_the_journal,
+        "its journal node.journal was cut short",
+    ),
     "the database is gone": (without_database, "it is gone while its log node.db-wal is there"),
     "the database and an old copy": (recovered_before, "it is gone while its log node.db-wal is there"),
     "both are gone": (without_both, "it is gone, and node.mark says that it was in use at"),
@@ -156,14 +191,17 @@ async def test_the_advised_command_ends_with_a_running_node(network: Network, wh
 
 
 async def test_whoever_folds_the_log_in_raises_no_alarm(network: Network) -> None:
-    """An operator looks with a program of his own, after a kill: the log goes, and nothing is lost."""
+    """An operator looks with a program of his own, after a kill: the log goes, and nothing is lost.
+
+    The message is in the journal, which that program does not know.
+    """
     network.add("hq")
     await network.start()
     await network.send("hq", "queue:before", [b"kept"])
     network.kill("hq")
     data = network.data("hq")
     with closing(sqlite3.connect(data / "node.db")) as connection:
-        assert connection.execute("SELECT count(*) FROM bundle").fetchone() == (1,)
+        assert connection.execute("SELECT count(*) FROM bundle").fetchone() == (0,)
     assert not (data / "node.db-wal").exists()
     assert (data / "node.mark").exists()
     assert (await sapwood("node", "recover", network.nodes["hq"].file))[1].count("is sound") == 1
@@ -213,6 +251,7 @@ async def test_both_ends_count_what_a_removed_log_took_with_it(network: Network)
     assert missing >= 7
     network.kill("york")
     without_log(network.data("york"))
+    without_any_journal(network.data("york"))
     await network.launch("york")
     assert await network.nodes["york"].exited() == 1
     code, said = await sapwood("node", "recover", network.nodes["york"].file)

@@ -63,8 +63,8 @@ class Neighbourhood(Policy):
         queue.spool = Spool.UP if relation is Relation.PARENT else Spool.DOWN
         if relation is Relation.PARENT:
             context.parents[name] = made
-            context.custody.spools.parents[name] = None
-        self._lookup.strangers.pop(name, None)
+            context.custody.spools.parents.add(name)
+        self._lookup.strangers.discard(name)
         if relation is not Relation.CHILD:
             self.look_again()
         return made
@@ -77,7 +77,7 @@ class Neighbourhood(Policy):
             neighbour.next_wanted()
         context.table.relate(name, Relation.CHILD)
         context.parents.pop(name, None)
-        context.custody.spools.parents.pop(name, None)
+        context.custody.spools.parents.discard(name)
         self._permits.gone(neighbour)
         if neighbour.relation is Relation.PARENT:
             self._ancestry.look()
@@ -106,9 +106,9 @@ class Neighbourhood(Policy):
             elsewhere = any(table.route(domain(name), peer) for peer in table.mesh)
             if elsewhere and name not in context.neighbours and name not in context.members:
                 more = more or name not in strangers
-                strangers[name] = None
+                strangers.add(name)
             else:
-                strangers.pop(name, None)
+                strangers.discard(name)
         if more:
             queues = context.custody.queues.values()
             self._forwarder.look_again(
@@ -129,8 +129,7 @@ class Neighbourhood(Policy):
     def go_on(self, neighbour: Neighbour) -> None:
         """A link is up, and all that has to be known of each other was said: what waits goes on."""
         context, forwarder = self._context, self._forwarder
-        if neighbour.queue.messages:
-            neighbour.want(neighbour.queue)
+        neighbour.want(neighbour.queue)
         self._static_routing.link_changed(neighbour)
         if neighbour.relation is Relation.PARENT:
             forwarder.look_again(context.custody.queues.values())

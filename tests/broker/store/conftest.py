@@ -1,5 +1,6 @@
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -53,3 +54,9 @@ def opened(tmp_path: Path) -> Iterator[Callable[..., Store]]:
 @pytest.fixture
 def make() -> Callable[..., Transaction]:
     return arrivals
+
+
+@pytest.fixture
+def opened_without_a_journal(opened: Callable[..., Store]) -> Callable[..., Store]:
+    """As `opened`, but each commit is the database's own."""
+    return partial(opened, journal_limit=0)

@@ -1,5 +1,7 @@
 import time
 
+import pytest
+
 from broker.core.rows import CopyRow
 
 LIMIT = 2 * 1024 * 1024
@@ -7,6 +9,11 @@ LIMIT = 2 * 1024 * 1024
 
 def log_size(store) -> int:
     return store.path.with_name("node.db-wal").stat().st_size
+
+
+@pytest.fixture
+def opened(opened_without_a_journal):
+    return opened_without_a_journal
 
 
 def test_the_log_stays_bounded_under_steady_writing(opened, make):

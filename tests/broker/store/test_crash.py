@@ -15,7 +15,7 @@ import sys
 from broker.core.rows import BundleRow, CopyRow, Transaction
 from broker.store import Store
 
-store = Store.open(sys.argv[1], tree="acme", node="store-1", log_limit=256 * 1024)
+store = Store.open(sys.argv[1], tree="acme", node="store-1", log_limit=256 * 1024, journal_limit=64 * 1024)
 row = max((copy.row for copy in store.load().rows(CopyRow)), default=0)
 while True:
     transaction = Transaction()

@@ -44,7 +44,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         pytest.skip("mounting needs root; the page limit test covers the rest")
     place = tmp_path / "disk"
     place.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "none", str(place)], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=6m", "none", str(place)], check=True)
     yield place
     subprocess.run(["umount", str(place)], check=True)
 
@@ -52,7 +52,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 def test_a_disk_that_fills(small_disk, make):
     store = Store.open(small_disk, tree="acme", node="store-1")
     ballast = small_disk / "ballast"
-    ballast.write_bytes(bytes(600_000))
+    ballast.write_bytes(bytes(3_000_000))
     last = write_until_full(store, make, 0)
     assert last >= 3
     store.close()
@@ -113,7 +113,7 @@ async def test_the_ballast_is_let_go_for_a_commit_and_laid_again(small_disk, mak
 
 
 def test_a_start_on_a_full_disk_says_so(small_disk):
-    (small_disk / "ballast").write_bytes(bytes(2 * 1024 * 1024 - 16_384))
+    (small_disk / "ballast").write_bytes(bytes(6 * 1024 * 1024 - 16_384))
     with pytest.raises(StoreFull):
         Store.open(small_disk, tree="acme", node="store-1")
     (small_disk / "ballast").unlink()

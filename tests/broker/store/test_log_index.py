@@ -18,13 +18,18 @@ def left_by_a_kill(store, directory):
     if store._checkpoints._aside is not None:
         store._checkpoints._aside.result(60)
     directory.mkdir()
-    for name in ("node.db", "node.mark", "node.db-wal", "node.db-shm"):
+    for name in ("node.db", "node.mark", "node.journal", "node.db-wal", "node.db-shm"):
         shutil.copyfile(store.path.with_name(name), directory / name)
     return directory
 
 
 def committed(directory) -> int:
     return struct.unpack_from("=I", (directory / "node.db-shm").read_bytes(), 16)[0]
+
+
+@pytest.fixture
+def opened(opened_without_a_journal):
+    return opened_without_a_journal
 
 
 def test_at_every_length_a_log_that_was_cut_is_noticed(opened, make, tmp_path):

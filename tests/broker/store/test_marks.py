@@ -14,9 +14,14 @@ def left_by_a_kill(store, directory, *, with_log: bool):
     if store._checkpoints._aside is not None:
         store._checkpoints._aside.result(60)
     directory.mkdir()
-    for name in ("node.db", "node.mark", *(["node.db-wal"] if with_log else [])):
+    for name in ("node.db", "node.mark", "node.journal", *(["node.db-wal"] if with_log else [])):
         shutil.copyfile(store.path.with_name(name), directory / name)
     return directory
+
+
+@pytest.fixture
+def opened(opened_without_a_journal):
+    return opened_without_a_journal
 
 
 def test_at_every_moment_a_removed_log_is_noticed_or_took_nothing_with_it(opened, make, tmp_path):

@@ -70,7 +70,7 @@ def test_a_newer_database_is_refused_and_untouched(opened, monkeypatch):
     with monkeypatch.context() as later:
         later.setattr(migrations, "MIGRATIONS", (*ALL, rename_queue))
         opened().close()
-    with pytest.raises(StoreMismatch, match=r"newer Sapwood \(schema 8, this one knows 7\)"):
+    with pytest.raises(StoreMismatch, match=r"newer Sapwood \(schema 9, this one knows 8\)"):
         opened()
 
 

@@ -224,7 +224,7 @@ def test_a_value_that_cannot_be_kept_ends_the_store_without_a_half_transaction(o
 
 
 def test_used_bytes_fall_when_bundles_go_and_tidy_gives_them_back(opened, tmp_path):
-    store = opened()
+    store = opened(journal_limit=0)
     empty = store.used_bytes()
     store.apply(put(*(BundleRow(row, b"h", b"x" * 50_000) for row in range(200))))
     full = store.used_bytes()
@@ -285,7 +285,7 @@ def test_a_broken_root_page_is_found_at_the_start(opened, tmp_path, make):
 
 
 def test_a_broken_page_that_a_load_meets_ends_the_store(opened, tmp_path, make):
-    store = opened()
+    store = opened(journal_limit=0)
     store.apply(make(1, 2000))
     pages = store.used_bytes() // 4096
     store.close()

@@ -1,0 +1,388 @@
+"""A kill leaves what is committed to the journal, and losses of it are noticed."""
+
+import random
+import shutil
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from broker.core.rows import BundleRow, CopyRow, LinkRow, MetaRow, QueueRow, SeenRow, Transaction
+from broker.store import Store, StoreCorrupt, StoreFull, StoreIOFailed, journal, migrations
+from broker.store.recovery import recover
+from broker.store.store import AFTER_COMMIT, BEFORE_COMMIT
+
+FILES = ("node.db", "node.db-wal", "node.db-shm", "node.mark", "node.journal", "node.journal-index")
+SMALL = 16 * 1024
+
+
+def left_by_a_kill(store, directory, *, without=()):
+    """What lies on the disk at this moment, in another directory."""
+    directory.mkdir()
+    for name in FILES:
+        if name not in without and (file := store.path.with_name(name)).exists():
+            shutil.copyfile(file, directory / name)
+    return directory
+
+
+def rows(store) -> list[int]:
+    return [copy.row for copy in store.load().rows(CopyRow)]
+
+
+def taken(*numbers: int) -> Transaction:
+    """The duties of these rows are fulfilled."""
+    transaction = Transaction()
+    for number in numbers:
+        transaction.delete(BundleRow, number)
+        transaction.delete(CopyRow, number)
+    return transaction
+
+
+def in_the_database(store, table: str = "copy") -> int:
+    return store._writing().execute(f"SELECT count(*) FROM {table}").fetchone()[0]
+
+
+def test_at_every_moment_a_kill_leaves_what_was_committed(opened, make, tmp_path):
+    store, folds, there = opened(tmp_path / "data", journal_limit=SMALL), set(), []
+    for number in range(1, 81):
+        transaction = make(number, 1, b"x" * 900)
+        there.append(number)
+        if number % 3 == 0:
+            transaction.changes.update(taken(number - 2).changes | transaction.changes)
+            transaction.delete(CopyRow, number - 2)
+            transaction.delete(BundleRow, number - 2)
+            there.remove(number - 2)
+        store.apply(transaction)
+        folds.add(store._journal.generation)
+        place = left_by_a_kill(store, tmp_path / f"killed-{number}")
+        found = opened(place)
+        assert rows(found) == there
+        assert [bundle.row for bundle in found.load().bundles] == there
+        found.close()
+        assert not list(place.glob("node.journal*"))
+    assert len(folds) > 3
+
+
+@pytest.mark.parametrize("moment", [BEFORE_COMMIT, AFTER_COMMIT])
+def test_a_kill_around_a_commit_leaves_the_state_before_or_after_it(opened, make, tmp_path, moment):
+    """Also between the database's commit of a fold and the journal that begins anew."""
+    store, places = opened(tmp_path / "data", journal_limit=SMALL), []
+
+    def kill(now: str) -> None:
+        if now == moment:
+            places.append(left_by_a_kill(store, tmp_path / f"killed-{len(places)}"))
+
+    store.hook = kill
+    for number in range(1, 41):
+        store.apply(make(number, 1, b"x" * 900))
+    assert store._journal.generation > 2
+    for before, place in enumerate(places):
+        assert len(rows(opened(place))) in (
+            (before, before + 1) if moment == BEFORE_COMMIT else (before + 1,)
+        )
+
+
+def test_a_message_that_came_and_went_never_reaches_the_database(opened, make):
+    store = opened()
+    store.apply(make(1, 3))
+    for number in range(4, 200):
+        store.apply(make(number, 1))
+        store.apply(taken(number))
+    assert store._writing().total_changes < 10
+    assert rows(store) == [1, 2, 3]
+    assert in_the_database(store, "bundle") == 3
+
+
+def test_a_row_that_the_database_has_goes_from_it(opened, make):
+    store = opened()
+    store.apply(make(1, 3))
+    store.load()
+    store.apply(taken(2))
+    assert store.bodies([1, 2, 3]).keys() == {1, 3}
+    assert in_the_database(store) == 3
+    assert rows(store) == [1, 3]
+    assert in_the_database(store) == 2
+
+
+def test_a_clean_stop_leaves_the_database_alone(opened, make, tmp_path):
+    store = opened()
+    store.apply(make(1, 3))
+    store.close()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["node.db", "node.lock"]
+    assert rows(opened()) == [1, 2, 3]
+
+
+def test_what_was_written_and_not_committed_is_gone(opened, make):
+    store = opened()
+    store.apply(make(1, 1))
+    store.write(make(2, 1))
+    assert store.bodies([2]) == {}
+    store.close()
+    assert rows(opened()) == [1]
+
+
+def test_a_transaction_that_is_larger_than_the_journal_is_the_databases_own(opened, make):
+    store = opened()
+    store.apply(make(1, 1))
+    store.apply(make(2, 1, b"x" * 2_000_000))
+    assert store._journal.length == 0
+    assert in_the_database(store) == 2
+    store.apply(make(3, 1))
+    assert store._journal.length > 0
+    assert rows(store) == [1, 2, 3]
+
+
+def test_several_writes_are_one_commit(opened, make):
+    store = opened()
+    for number in range(1, 4):
+        store.write(make(number, 1))
+    store.commit()
+    assert store.commits == 1
+    assert rows(store) == [1, 2, 3]
+
+
+# --- what was lost is noticed
+
+
+def committed(directory) -> int:
+    return journal._INDEX.unpack((directory / "node.journal-index").read_bytes())[1]
+
+
+@pytest.fixture
+def killed(opened, make, tmp_path):
+    """The folder of a node that was killed with eight messages in its journal."""
+    store = opened(tmp_path / "data")
+    for number in range(1, 9):
+        store.apply(make(number, 1, b"x" * 300))
+    return left_by_a_kill(store, tmp_path / "killed")
+
+
+def test_at_every_length_a_journal_that_was_cut_is_noticed(killed, opened):
+    path = killed / "node.journal"
+    data = path.read_bytes()
+    for length in range(0, committed(killed), 97):
+        path.write_bytes(data[:length])
+        for _ in range(2):
+            with pytest.raises(StoreCorrupt, match=r"its journal node\.journal was cut short \(put it back"):
+                opened(killed)
+    path.write_bytes(data)
+    assert len(rows(opened(killed))) == 8
+
+
+def test_other_bytes_within_a_journal_are_noticed(killed, opened):
+    path = killed / "node.journal"
+    data, choice = path.read_bytes(), random.Random(7)
+    for _ in range(60):
+        at = choice.randrange(committed(killed))
+        path.write_bytes(data[:at] + bytes([data[at] ^ choice.randrange(1, 256)]) + data[at + 1 :])
+        with pytest.raises(StoreCorrupt, match="was cut short"):
+            opened(killed)
+
+
+@pytest.mark.parametrize("gone", [["node.journal"], ["node.journal", "node.journal-index"]])
+def test_a_journal_that_was_removed_is_noticed_and_may_be_put_back(killed, opened, tmp_path, gone):
+    for name in gone:
+        (killed / name).rename(tmp_path / name)
+    for _ in range(2):
+        with pytest.raises(StoreCorrupt, match=r"its journal node\.journal was removed \(put it back"):
+            opened(killed)
+    for name in gone:
+        (tmp_path / name).rename(killed / name)
+    assert len(rows(opened(killed))) == 8
+
+
+def test_without_its_index_a_journal_is_read_as_far_as_it_is_whole(killed, opened):
+    """As after a power cut, since the index is not synced."""
+    (killed / "node.journal-index").unlink()
+    assert len(rows(opened(killed))) == 8
+
+
+def test_an_older_database_beside_its_journal_is_refused(opened, make, tmp_path):
+    store = opened(tmp_path / "data", journal_limit=SMALL)
+    store.apply(make(1, 1))
+    old = left_by_a_kill(store, tmp_path / "old")
+    while store._journal.generation < 4 or not store._journal.length:
+        store.apply(make(store.commits + 1, 1, b"x" * 900))
+    for without in ((), ("node.journal-index",)):
+        place = left_by_a_kill(store, tmp_path / f"killed-{len(without)}", without=without)
+        for name in ("node.db", "node.db-wal", "node.db-shm"):
+            shutil.copyfile(old / name, place / name)
+        (place / "node.mark").unlink()
+        with pytest.raises(StoreCorrupt, match=r"it is older than its journal node\.journal"):
+            opened(place)
+
+
+def test_a_database_from_before_the_journal_has_none_to_miss(opened, make, tmp_path):
+    store = opened(tmp_path / "data", journal_limit=0)
+    store.apply(make(1, 2))
+    store._writing().execute("DELETE FROM meta WHERE name = 'store.journal'")
+    migrations.set_version(store._writing(), 7)
+    place = left_by_a_kill(store, tmp_path / "killed", without=("node.journal", "node.journal-index"))
+    assert (place / "node.mark").exists()
+    assert rows(opened(place)) == [1, 2]
+
+
+# --- what the database would refuse
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        QueueRow("a", 1 << 63),
+        QueueRow("a", -(1 << 63) - 1),
+        QueueRow(None, 1),
+        SeenRow(b"i", None),
+        MetaRow("ticks", None),
+        BundleRow(7, b"header", None),
+    ],
+)
+def test_nothing_comes_into_the_journal_that_the_database_would_refuse(opened, make, row):
+    store = opened()
+    store.apply(make(1, 1))
+    transaction = make(2, 1)
+    transaction.put(row)
+    with pytest.raises(StoreIOFailed):
+        store.apply(transaction)
+    store.close()
+    assert rows(opened()) == [1]
+
+
+def test_a_fold_for_which_there_is_no_space_keeps_the_journal(opened, make):
+    store = opened(journal_limit=SMALL)
+    store._writing().execute("PRAGMA max_page_count = 60")
+    last = 0
+    with pytest.raises(StoreFull):  # noqa: PT012
+        while True:
+            store.apply(make(last + 1, 1, b"x" * 900))
+            last += 1
+    assert store.try_again() is False
+    assert store.bodies(range(1, last + 2)).keys() == set(range(1, last + 1))
+    store._writing().execute("PRAGMA max_page_count = 6000")
+    store.apply(make(last + 1, 1, b"x" * 900))
+    assert rows(store) == list(range(1, last + 2))
+
+
+# --- it answers as the database would
+
+
+def link(row: int) -> LinkRow:
+    return LinkRow("north", "parent", b"s", 1, 1, row, row, 0, 1, 0, b"")
+
+
+changes = st.lists(
+    st.tuples(st.sampled_from(("come", "go", "move", "header", "other")), st.integers(0, 30)),
+    min_size=1,
+    max_size=4,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(changes, st.sampled_from(("", "load", "again"))), max_size=25), st.data())
+def test_a_journal_changes_no_answer(tmp_path_factory, plan, data):
+    place = tmp_path_factory.mktemp("stores")
+    limits = {"with": 3000, "without": 0}
+    stores = {
+        name: Store.open(place / name, tree="t", node="n", journal_limit=limit)
+        for name, limit in limits.items()
+    }
+    there: dict[int, str] = {}
+    next_row = 1
+    for steps, then in plan:
+        transaction = Transaction()
+        for what, which in steps:
+            if what == "come":
+                there[next_row] = "queue:a"
+                transaction.put(BundleRow(next_row, b"header", b"b" * (which * 10)))
+                transaction.put(CopyRow(next_row, next_row, "queue:a", 0, b"", "", 0, 0, 0, ""))
+                next_row += 1
+            elif what == "other":
+                transaction.put(link(which))
+                transaction.put(QueueRow(f"q{which % 3}", 0))
+                transaction.delete(QueueRow, f"q{(which + 1) % 3}")
+            elif there:
+                row = sorted(there)[which % len(there)]
+                if what == "go":
+                    transaction.delete(BundleRow, row)
+                    transaction.delete(CopyRow, row)
+                    del there[row]
+                elif what == "move":
+                    transaction.put(CopyRow(row, row, f"queue:{which}", 0, b"", "", 0, 0, 0, ""))
+                elif row not in transaction.changes[BundleRow]:
+                    transaction.put(BundleRow(row, b"header %d" % which, None))
+        for store in stores.values():
+            store.apply(transaction)
+        if then == "again":
+            for name, store in stores.items():
+                store.close()
+                stores[name] = Store.open(place / name, tree="t", node="n", journal_limit=limits[name])
+        asked = [range(1, next_row + 1), sorted(data.draw(st.sets(st.integers(1, next_row + 1))))]
+        for rows_asked in asked:
+            with_it, without = (
+                [store.bodies(rows_asked), *(store.copies(rows_asked, bodies) for bodies in (False, True))]
+                for store in stores.values()
+            )
+            assert with_it == without
+        if then == "load":
+            found, expected = (
+                [*s.load().bundles, *s.load().copies(), *s.load().rows(QueueRow)] for s in stores.values()
+            )
+            assert found == expected
+    for store in stores.values():
+        store.close()
+
+
+# --- a recovery
+
+
+def test_a_recovery_reads_the_journal_over_a_damaged_database(opened, make, tmp_path):
+    store = opened(tmp_path / "data")
+    store.apply(make(1, 50, b"x" * 300))
+    store.load()
+    store.apply(taken(7))
+    store.apply(make(51, 2))
+    place = left_by_a_kill(store, tmp_path / "killed")
+    with (place / "node.db").open("r+b") as file:
+        file.seek(100)
+        file.write(b"\xa5" * 100)
+    report = recover(place, force=True, tree="acme", node="store-1")
+    assert rows(opened(place)) == [row for row in range(1, 53) if row != 7]
+    assert report.journal_lost == 0
+    assert (place / "node.db.broken-1.journal").exists()
+
+
+def test_a_recovery_says_how_much_of_the_journal_is_missing(killed, opened):
+    path = killed / "node.journal"
+    path.write_bytes(path.read_bytes()[: committed(killed) // 2])
+    report = recover(killed)
+    assert not report.complete
+    assert 0 < report.as_dict()["journal_lost"] <= committed_before(report)
+    assert "its journal was cut short" in str(report)
+    assert 0 < len(rows(opened(killed))) < 8
+
+
+def committed_before(report) -> int:
+    return journal._INDEX.unpack(report.broken.with_name(report.broken.name + ".journal-index").read_bytes())[
+        1
+    ]
+
+
+def test_a_recovery_leaves_a_sound_store_with_its_journal_alone(killed, opened):
+    with pytest.raises(Exception, match="is sound"):
+        recover(killed)
+    assert len(rows(opened(killed))) == 8
+
+
+def test_a_recovery_of_an_older_database_takes_what_its_journal_has(opened, make, tmp_path):
+    store = opened(tmp_path / "data", journal_limit=SMALL)
+    store.apply(make(1, 1))
+    old = left_by_a_kill(store, tmp_path / "old")
+    while store._journal.generation < 4 or not store._journal.length:
+        store.apply(make(store.commits + 1, 1, b"x" * 900))
+    place = left_by_a_kill(store, tmp_path / "killed")
+    for name in ("node.db", "node.db-wal", "node.db-shm"):
+        shutil.copyfile(old / name, place / name)
+    report = recover(place)
+    assert report.later
+    assert not report.complete
+    assert "older than its journal" in str(report)
+    assert rows(opened(place))[-1] == store.commits
