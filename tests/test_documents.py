@@ -1,5 +1,6 @@
 """What the documents say is so: links lead somewhere, commands and their options are there, files load."""
 
+import functools
 import json
 import re
 import shlex
@@ -55,9 +56,15 @@ def commands(text: str) -> Iterator[list[str]]:
         yield words
 
 
+@functools.cache
+def program() -> Any:
+    """All commands: to make them takes longer than to look for one."""
+    return get_command(app)
+
+
 def options(words: list[str]) -> tuple[set[str], str]:
     """The options that a command takes, and its name."""
-    command: Any = get_command(app)
+    command = program()
     name = []
     while words and words[0] in getattr(command, "commands", {}):
         name.append(words.pop(0))
