@@ -5,6 +5,7 @@ arrive. A payload is JSON and begins with an id that nobody else's payload has.
 """
 
 import csv
+import itertools
 import json
 import random
 import socket
@@ -159,7 +160,8 @@ def _parcel(
 def free_ports(count: int) -> list[int]:
     """Different ports of 127.0.0.1 that nobody listens on at this moment, and none of those given last."""
     found: list[int] = []
-    for port in random.SystemRandom().sample(_PORTS, len(_PORTS)):
+    first = random.SystemRandom().randrange(len(_PORTS))
+    for port in itertools.chain(_PORTS[first:], _PORTS[:first]):
         if port in _GIVEN:
             continue
         with socket.socket() as probe:
