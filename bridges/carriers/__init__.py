@@ -10,6 +10,7 @@
 | `websocket_frames` | its frames: read into messages, written in parts |
 | `websocket_errors` | why one could not be dialled, or has ended |
 | `line_room` | how much a slow line takes before it would only queue |
+| `line_wakes` | how few times one that brings a long frame wakes whoever reads it |
 | `memory` | between two nodes of one process |
 | `brokered` | what links over brokers have in common |
 | `mqtt`, `mqtt_client` | mqtt, mqtts: through a Mosquitto, with paho |

@@ -24,6 +24,7 @@ except ImportError:  # where it was not compiled
 _buffer: Final = memoryview(bytearray(256 * 1024))
 _LONG: Final = 16 * 1024
 """Behind a frame that is longer comes another such, of which so much is read before it is known."""
+_OF_SLOW: Final = 64 * 1024
 _AT_FIRST: Final = 512 * 1024
 """Bytes that are set aside for a frame, whatever its head says."""
 _ROOMS: Final = 4
@@ -109,6 +110,15 @@ class FrameReader:
     def kept(self) -> int:
         """Bytes of a message that is not whole."""
         return len(self._long) + len(self._parts) + len(self._rest)
+
+    @property
+    def lacks(self) -> int:
+        """Bytes that are still to come of a frame that has begun, before anything else can.
+
+        0: none has, or one so long that its line is quick, and brings much at a time.
+        """
+        head = self._head
+        return head.size - self._filled if head is not None and head.size <= _OF_SLOW else 0
 
     def buffer(self) -> memoryview:
         """Where the line's next bytes go; `filled` says how many."""

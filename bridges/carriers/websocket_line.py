@@ -27,6 +27,7 @@ from bridges.carriers.base import (
     CarrierFlooded,
 )
 from bridges.carriers.line_room import LineRoom, room_of
+from bridges.carriers.line_wakes import LineWakes, wakes_of
 from bridges.carriers.websocket_errors import end_of
 from bridges.carriers.websocket_frames import FrameReader, Heard, Malformed, frame
 from sapwood.protocol.packets import Bytes
@@ -58,6 +59,7 @@ class WebSocketLine(Carrier, asyncio.BufferedProtocol):
         self._gone = asyncio.Event()
         self._is_short = False
         self._line_room: LineRoom | None = None
+        self._wakes: LineWakes | None = None
         self._reads_on = False
 
     def __repr__(self) -> str:
@@ -71,11 +73,15 @@ class WebSocketLine(Carrier, asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         self._take(self._reader.filled(nbytes))
+        if self._wakes is not None and self._transport is not None and not self._transport.is_closing():
+            self._wakes.wait_for(self._reader.lacks)
         if self.when_kept is not None and self.kept > MUCH:
             self.when_kept()
 
     def _took_over(self, transport: asyncio.Transport) -> None:
         self._transport = transport
+        is_encrypted = transport.get_extra_info("sslcontext") is not None
+        self._wakes = wakes_of(transport.get_extra_info("socket"), is_encrypted=is_encrypted)
         self._say_when_it_waits(transport)
         if self._buffered < BUFFER_BYTES:
             self._drained.set()

@@ -90,6 +90,17 @@ def test_a_long_frame_is_read_to_where_it_belongs() -> None:
     assert message.data == body
 
 
+def test_it_says_how_much_a_frame_lacks_unless_that_is_very_long() -> None:
+    for size, lacks in ((60_000, 59_000), (300_000, 0)):
+        reader = FrameReader(MOST, masked=False)
+        head, body = frame(Opcode.BINARY, [bytes(size)], b"")
+        assert reader.lacks == 0
+        filled(reader, bytes(head) + bytes(1000), [1 << 20])
+        assert reader.lacks == lacks
+        assert len(filled(reader, bytes(body)[1000:], [1 << 20])) == 1
+        assert reader.lacks == 0
+
+
 SMALL = {"pings": b"\x89\0", "empty messages": b"\x82\0", "parts of one message": b"\x00\x01a"}
 
 
