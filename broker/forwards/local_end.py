@@ -74,9 +74,15 @@ class LocalEnds:
             self._unpassed += size
 
     def room(self, end: "LocalEnd") -> int:
-        """Bytes that may be read of a pipe: a few always, and of the rest no pipe has more than is free."""
+        """Bytes that may be read of a pipe: a few always, and of the rest no pipe has more than is free.
+
+        0 before half of what it may have is there to be read: else a line that takes a packet of 12 KB at a
+        time is read 12 KB at a time.
+        """
         free = ALL_BYTES - MOST * LEAST - self._unpassed
-        return max(LEAST, min(WINDOW, free)) - end.unpassed
+        most = max(LEAST, min(WINDOW, free))
+        room = most - end.unpassed
+        return room if 2 * room >= most else 0
 
     def tell(
         self, call: Callable[Arguments, None], *arguments: Arguments.args, **named: Arguments.kwargs

@@ -8,7 +8,7 @@ import pytest
 from broker.core.neighbours.channels import Channel
 from broker.forwards import local_end
 from broker.forwards.local_end import LocalEnd, LocalEnds
-from sapwood.channels.pipes import PIECE, PipeBroken
+from sapwood.channels.pipes import PipeBroken
 
 
 class Played:
@@ -118,6 +118,22 @@ async def test_a_pipe_is_read_no_further_than_its_window(
     assert pipe.ended == "the link is broken"
 
 
+async def test_a_pipe_is_read_in_large_pieces_though_little_is_passed_on_at_a_time(
+    ends: LocalEnds, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local_end, "WINDOW", 100_000)
+    end, pipe = LocalEnd(ends, "a till"), PlayedPipe(b"x" * 100_000)
+    running = asyncio.ensure_future(end.run(pipe))
+    for _ in range(5):
+        await settle()
+        assert pipe.asked == [100_000]
+        end.passed(12_000)
+    await settle()
+    assert pipe.asked == [100_000, 60_000]
+    running.cancel()
+    await asyncio.wait([running])
+
+
 async def test_a_pipe_that_breaks_breaks_the_channel(played: Played, ends: LocalEnds) -> None:
     end, pipe = LocalEnd(ends, "a till"), PlayedPipe(b"hello")
     pipe.comes.put_nowait(PipeBroken("the connection was lost"))
@@ -157,7 +173,7 @@ def test_all_ends_together_keep_so_much_and_each_has_a_little_of_its_own(ends: L
     made = [LocalEnd(ends, "a till") for _ in range(local_end.MOST)]
     for end in made:
         while (room := ends.room(end)) > 0:
-            ends.took(end, min(room, PIECE))
+            ends.took(end, room)
     assert made[0].unpassed == local_end.WINDOW
     assert min(end.unpassed for end in made) == local_end.LEAST
     assert local_end.ALL_BYTES / 2 < sum(end.unpassed for end in made) <= local_end.ALL_BYTES
