@@ -415,7 +415,7 @@ class Store:
     def _fold_all(self, writer: sqlite3.Connection) -> None:
         self._settle()
         self._fresh = None
-        if self._pending.transaction:
+        if self._pending.transaction or (self._journal is not None and self._journal.length):
             self._fold(writer)
             self._commit()
             self._settle()

@@ -2,6 +2,7 @@
 
 import random
 import shutil
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -110,6 +111,25 @@ def test_a_clean_stop_leaves_the_database_alone(opened, make, tmp_path):
     store.close()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["node.db", "node.lock"]
     assert rows(opened()) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("left", [0, 1])
+def test_a_clean_stop_that_is_cut_short_anywhere_is_no_loss(opened, make, tmp_path, monkeypatch, left):
+    """Also where all that the journal has came and went, so that no row of it is for the database."""
+    store, places, unlink = opened(tmp_path / "data"), [], Path.unlink
+    store.apply(make(1, 2))
+    store.apply(taken(*range(1 + left, 3)))
+
+    def cut_short(path: Path, missing_ok: bool = False) -> None:
+        unlink(path, missing_ok=missing_ok)
+        places.append(left_by_a_kill(store, tmp_path / f"cut-{len(places)}"))
+
+    monkeypatch.setattr(Path, "unlink", cut_short)
+    store.close()
+    monkeypatch.undo()
+    assert len(places) == 3
+    for place in places:
+        assert rows(opened(place)) == [1][:left]
 
 
 def test_what_was_written_and_not_committed_is_gone(opened, make):
