@@ -26,6 +26,12 @@ def bodies(reader: sqlite3.Connection, rows: Sequence[int]) -> dict[int, bytes]:
         return {row: body[0] for row, body in found if body is not None}
 
 
+def count_bundles(reader: sqlite3.Connection, rows: Sequence[int]) -> int:
+    """How many of those bundles are in the database."""
+    with _one_state(reader):
+        return sum(len(reader.execute(schema.HAS_BUNDLE, (row,)).fetchall()) for row in rows)
+
+
 def copies(
     reader: sqlite3.Connection, rows: Sequence[int], with_bodies: bool, pending: Pending
 ) -> list[StoredEntry]:

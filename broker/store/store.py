@@ -220,7 +220,9 @@ class Store:
     def _check_headers(self, transaction: Transaction) -> None:
         changes = transaction.changes.get(BundleRow, {})
         headers = [row for row, bundle in changes.items() if bundle is not None and bundle.body is None]
-        if headers and (missing := len(headers) - len(self._bodies(headers))):
+        found, elsewhere = self._pending.bodies(headers)
+        missing = len(elsewhere) - reading.count_bundles(self._reading(), elsewhere) if elsewhere else 0
+        if missing := missing + len(headers) - len(found) - len(elsewhere):
             raise self._without_bundle(missing, len(headers))
 
     def _without_bundle(self, missing: int, headers: int) -> StoreIOFailed:
