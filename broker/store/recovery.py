@@ -263,7 +263,7 @@ def _rebuild(broken: Path, path: Path, tree: str, node: str, mark: marks.Mark | 
             tree, node = _owner(broken, old, tree, node)
             target = files.create(new, tree=tree, node=node, recovered_from=old.get(files.STORE_ID, b""))
             try:
-                store_id = old.get(files.STORE_ID, mark.store_id if mark else b"")
+                store_id = mark.store_id if mark else old.get(files.STORE_ID, b"")
                 found = journal.salvage(
                     files.companion(broken, ".journal"), store_id, files.number(old, files.GENERATION)
                 )
@@ -343,10 +343,11 @@ def _follow(target: sqlite3.Connection, found: journal.Records) -> None:
             statements = schema.STATEMENTS[table]
             if table is not PageRow:
                 target.executemany(statements.delete, zip(gone) if statements.keys == 1 else gone)
-                whole = [row for row in rows if table is not BundleRow or row.body is not None]
-                target.executemany(statements.put, _foreign(iter(whole)))
-                headers = [(row.header, row.row) for row in rows if row not in whole]
-                target.executemany(schema.SET_HEADER, headers)
+                if table is BundleRow:
+                    headers = [(row.header, row.row) for row in rows if row.body is None]
+                    target.executemany(schema.SET_HEADER, headers)
+                    rows = [row for row in rows if row.body is not None]
+                target.executemany(statements.put, _foreign(iter(rows)))
         target.execute("COMMIT")
 
 
