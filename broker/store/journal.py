@@ -17,11 +17,12 @@ says more than what is on disk, being written after the sync: a journal that was
 noticed. Nothing comes into the journal that the database would refuse when it is folded.
 """
 
+import errno
 import mmap
 import os
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final, NamedTuple, get_type_hints
@@ -45,6 +46,13 @@ _NUMBERS: Final = {
     table: [itemgetter(at) for at, kind in enumerate(get_type_hints(table).values()) if kind is int]
     for table in KEYS
 }
+_KEY_NUMBER: Final[dict[type[Any], Callable[[Any], int]]] = {
+    table: itemgetter(at) if keys > 1 else int
+    for table, keys in KEYS.items()
+    for at, kind in enumerate(list(get_type_hints(table).values())[:keys])
+    if kind is int
+}
+_BODY: Final = BundleRow._fields.index("body")
 _encode: Final = msgspec.msgpack.Encoder().encode
 _decode: Final = msgspec.msgpack.Decoder(list[tuple[str, list[list[Any]], list[Any]]]).decode
 
@@ -53,17 +61,18 @@ def encode(transaction: Transaction) -> bytes:
     """The payload of a record. Raises ValueError for a row that the database would refuse."""
     changes = []
     for table, rows, gone in transaction.tables():
-        if rows:
-            _check_rows(table, rows)
+        _check_changes(table, rows, gone)
         changes.append((table.__name__, rows, gone))
     return _encode(changes)
 
 
-def _check_rows(table: type[Any], rows: list[Any]) -> None:
-    for numbers in _NUMBERS[table]:
-        if max(map(numbers, rows)) > _MOST_NUMBER:
-            raise ValueError(f"a number of a {table.__name__} is too large: above {_MOST_NUMBER}")
-    if table is not BundleRow and any(None in row for row in rows):
+def _check_changes(table: type[Any], rows: list[Any], gone: list[Any]) -> None:
+    highest = [max(map(numbers, rows)) for numbers in _NUMBERS[table]] if rows else []
+    if gone and table in _KEY_NUMBER:
+        highest.append(max(map(_KEY_NUMBER[table], gone)))
+    if highest and max(highest) > _MOST_NUMBER:
+        raise ValueError(f"a number of a {table.__name__} is too large: above {_MOST_NUMBER}")
+    if any(None in (row[:_BODY] if table is BundleRow else row) for row in rows):
         raise ValueError(f"a {table.__name__} lacks a value")
 
 
@@ -77,7 +86,9 @@ def decode(payload: bytes) -> Transaction:
         for key in gone:
             transaction.delete(table, tuple(key) if KEYS[table] > 1 else key)
         for row in rows:
-            transaction.put(table(*row))
+            transaction.put(msgspec.convert(row, table))
+    for table, rows, gone in transaction.tables():
+        _check_changes(table, rows, gone)
     return transaction
 
 
@@ -106,11 +117,7 @@ def read(path: Path, store_id: bytes, generation: int) -> Records:
 
     Raises `StoreCorrupt`, OSError.
     """
-    try:
-        with path.open("rb") as file:
-            data = file.read(_MOST_BYTES)
-    except FileNotFoundError:
-        data = b""
+    data = _data(path)
     records = list(_records(data, store_id, generation))
     counted, committed = _committed(files.companion(path, "-index"), store_id)
     if counted > generation or (not records and _first(data, store_id) > generation):
@@ -126,10 +133,17 @@ def read(path: Path, store_id: bytes, generation: int) -> Records:
 def salvage(path: Path, store_id: bytes, generation: int) -> Records:
     """As `read`, but where the journal belongs to a later state, what it holds of that."""
     found = read(path, store_id, generation)
-    if found.later and path.exists():
-        later = _first(path.read_bytes()[:_MOST_BYTES], store_id)
-        return read(path, store_id, later)._replace(later=True)
+    if found.later:
+        return read(path, store_id, _first(_data(path), store_id))._replace(later=True)
     return found
+
+
+def _data(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(_MOST_BYTES)
+    except FileNotFoundError:
+        return b""
 
 
 def _first(data: bytes, store_id: bytes) -> int:
@@ -233,7 +247,7 @@ class Journal:
         check = _check(self._store_id, self.generation, self.length, payload)
         record = _HEADER.pack(len(payload), self.generation, check) + payload
         if os.pwrite(self._file, record, self.length) != len(record):
-            raise StoreCorrupt(self.path, "a record was written in part")
+            raise OSError(errno.ENOSPC, "a record was written in part", str(self.path))
         os.fdatasync(self._file)
         self.length += len(record)
         check = _check(self._store_id, self.generation, self.length, b"")

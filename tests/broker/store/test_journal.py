@@ -1,15 +1,27 @@
 """A kill leaves what is committed to the journal, and losses of it are noticed."""
 
+import os
 import random
 import shutil
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.core.rows import BundleRow, CopyRow, LinkRow, MetaRow, QueueRow, SeenRow, Transaction
-from broker.store import Store, StoreCorrupt, StoreFull, StoreIOFailed, journal, migrations
+from broker.core.rows import (
+    BundleRow,
+    CopyRow,
+    LinkRow,
+    MetaRow,
+    PageRow,
+    QueueRow,
+    RejectedRow,
+    SeenRow,
+    Transaction,
+)
+from broker.store import Store, StoreCorrupt, StoreFull, StoreIOFailed, files, journal, migrations
 from broker.store.recovery import recover
 from broker.store.store import AFTER_COMMIT, BEFORE_COMMIT
 
@@ -254,6 +266,7 @@ def test_a_database_from_before_the_journal_has_none_to_miss(opened, make, tmp_p
         SeenRow(b"i", None),
         MetaRow("ticks", None),
         BundleRow(7, b"header", None),
+        BundleRow(7, None, b"body"),
     ],
 )
 def test_nothing_comes_into_the_journal_that_the_database_would_refuse(opened, make, row):
@@ -265,6 +278,74 @@ def test_nothing_comes_into_the_journal_that_the_database_would_refuse(opened, m
         store.apply(transaction)
     store.close()
     assert rows(opened()) == [1]
+
+
+@pytest.mark.parametrize(
+    ("table", "key"), [(BundleRow, 1 << 63), (PageRow, 1 << 63), (RejectedRow, ("p", 1 << 63))]
+)
+def test_nor_does_a_key_that_the_database_would_refuse(opened, make, table, key):
+    store = opened()
+    store.apply(make(1, 1))
+    transaction = make(2, 1)
+    transaction.delete(table, key)
+    with pytest.raises(StoreIOFailed):
+        store.apply(transaction)
+    store.close()
+    assert rows(opened()) == [1]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ("BundleRow", [[1 << 63, b"", b""]], []),
+        ("BundleRow", [[1, "header", b""]], []),
+        ("BundleRow", [], [1 << 63]),
+        ("CopyRow", [["x"] * 10], []),
+        ("QueueRow", [["a", 1, None]], []),
+        ("QueueRow", [["a", 1, [1]]], []),
+        ("QueueRow", [["a"]], []),
+        ("QueueRow", [], [{"a": 1}]),
+        ("Nothing", [], [1]),
+    ],
+)
+def test_a_record_of_something_else_is_refused(killed, opened, change):
+    """Its sum is right, so another version has written it, or somebody who knows the store."""
+    with closing(files.connect(killed / "node.db")) as connection:
+        own = files.own_values(connection)
+    store_id, generation = own[files.STORE_ID], files.number(own, files.GENERATION)
+    payload = journal._encode([change])
+    check = journal._check(store_id, generation, 0, payload)
+    record = journal._HEADER.pack(len(payload), generation, check) + payload
+    (killed / "node.journal").write_bytes(record)
+    (killed / "node.journal-index").unlink()
+    with pytest.raises(StoreCorrupt, match="a record of it is not one of this version"):
+        opened(killed)
+
+
+def test_new_headers_are_written_without_reading_the_bodies(opened, make):
+    store = opened()
+    store.apply(make(1, 8, b"x" * 2_000_000))
+    transaction = Transaction()
+    for row in range(1, 9):
+        transaction.put(BundleRow(row, b"header", None))
+    asked = []
+    store._reading().set_trace_callback(asked.append)
+    store.apply(transaction)
+    assert len([query for query in asked if "bundle" in query]) == 8
+    assert not [query for query in asked if "body" in query]
+    assert {each.header for each in store.copies(range(1, 9), False)} == {b"header"}
+
+
+def test_a_record_that_was_written_in_part_is_a_full_disk(opened, make, monkeypatch):
+    store, write = opened(), os.pwrite
+    store.apply(make(1, 1))
+    monkeypatch.setattr(os, "pwrite", lambda file, data, at: write(file, data[:50], at))
+    with pytest.raises(StoreFull):
+        store.apply(make(2, 1))
+    monkeypatch.undo()
+    store.try_again()
+    store.apply(make(2, 1))
+    assert rows(opened(left_by_a_kill(store, store.path.parent / "killed"))) == [1, 2]
 
 
 def test_a_fold_for_which_there_is_no_space_keeps_the_journal(opened, make):
@@ -406,3 +487,22 @@ def test_a_recovery_of_an_older_database_takes_what_its_journal_has(opened, make
     assert not report.complete
     assert "older than its journal" in str(report)
     assert rows(opened(place))[-1] == store.commits
+
+
+def test_a_recovery_without_a_database_takes_what_its_journal_has(killed, opened):
+    for name in ("node.db", "node.db-wal", "node.db-shm"):
+        (killed / name).unlink()
+    report = recover(killed, tree="acme", node="store-1")
+    assert report.saved["bundle"] == 8
+    assert not report.complete
+    assert rows(opened(killed)) == list(range(1, 9))
+
+
+def test_a_recovery_reads_no_more_of_a_large_file_than_a_journal_has(killed, opened):
+    """Also of one that is of a later state."""
+    with closing(files.connect(killed / "node.db")) as connection:
+        files.set_number(connection, files.GENERATION, 0)
+    with (killed / "node.journal").open("r+b") as file:
+        file.truncate(1 << 40)
+    assert recover(killed).later
+    assert rows(opened(killed)) == list(range(1, 9))
