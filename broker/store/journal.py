@@ -46,13 +46,13 @@ _NUMBERS: Final = {
     table: [itemgetter(at) for at, kind in enumerate(get_type_hints(table).values()) if kind is int]
     for table in KEYS
 }
-_KEY_NUMBER: Final[dict[type[Any], Callable[[Any], int]]] = {
+_KEYED: Final[dict[type[Any], Callable[[Any], int]]] = {
     table: itemgetter(at) if keys > 1 else int
     for table, keys in KEYS.items()
     for at, kind in enumerate(list(get_type_hints(table).values())[:keys])
     if kind is int
 }
-_BODY: Final = BundleRow._fields.index("body")
+_HEADER_OF: Final = itemgetter(BundleRow._fields.index("header"))
 _encode: Final = msgspec.msgpack.Encoder().encode
 _decode: Final = msgspec.msgpack.Decoder(list[tuple[str, list[list[Any]], list[Any]]]).decode
 
@@ -67,13 +67,18 @@ def encode(transaction: Transaction) -> bytes:
 
 
 def _check_changes(table: type[Any], rows: list[Any], gone: list[Any]) -> None:
-    highest = [max(map(numbers, rows)) for numbers in _NUMBERS[table]] if rows else []
-    if gone and table in _KEY_NUMBER:
-        highest.append(max(map(_KEY_NUMBER[table], gone)))
-    if highest and max(highest) > _MOST_NUMBER:
-        raise ValueError(f"a number of a {table.__name__} is too large: above {_MOST_NUMBER}")
-    if any(None in (row[:_BODY] if table is BundleRow else row) for row in rows):
-        raise ValueError(f"a {table.__name__} lacks a value")
+    if gone and (key := _KEYED.get(table)) and max(map(key, gone)) > _MOST_NUMBER:
+        raise _too_large(table)
+    if rows:
+        for numbers in _NUMBERS[table]:
+            if max(map(numbers, rows)) > _MOST_NUMBER:
+                raise _too_large(table)
+        if None in map(_HEADER_OF, rows) if table is BundleRow else any(None in row for row in rows):
+            raise ValueError(f"a {table.__name__} lacks a value")
+
+
+def _too_large(table: type[Any]) -> ValueError:
+    return ValueError(f"a number of a {table.__name__} is too large: above {_MOST_NUMBER}")
 
 
 def decode(payload: bytes) -> Transaction:
