@@ -51,10 +51,13 @@ BROKERS = {"rabbitmq", "vhost", "mosquitto", "broker", "bind", "domain"}
 def pytest_configure(config: pytest.Config) -> None:
     """Each test process has ports of its own: one is free for a while before somebody listens there.
 
+    None reads the machine's list of authorities, nor does any program that a test starts: none needs it.
+
     Where no compiled modules are to lie beside the sources, those of this process, and of nodes and programs
     that tests start, lie in pytest's own folder: to compile all is half of what their start takes.
     """
     gc.set_threshold(50_000, 20, 100)  # as seldom as in a node; to load the tests makes much that stays
+    os.environ["SSL_CERT_FILE"] = os.devnull  # a tenth of what a program takes that loads aiohttp
     if sys.dont_write_bytecode:
         folder = str(config.rootpath / ".pytest_cache" / "compiled")
         sys.pycache_prefix = os.environ["PYTHONPYCACHEPREFIX"] = folder
