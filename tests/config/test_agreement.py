@@ -27,8 +27,13 @@ from config.schema import json_schema_text, xsd_text
 from config.values import EXCHANGE, PREFIX, USER
 from config.write import to_xml, to_yaml
 
-XSD = xmlschema.XMLSchema(xsd_text())
 JSON = jsonschema.Draft202012Validator(json.loads(json_schema_text()))
+
+
+@cache
+def xsd() -> xmlschema.XMLSchema:
+    """Made when it is first asked for: each test process loads this file, and one runs it."""
+    return xmlschema.XMLSchema(xsd_text())
 
 
 def allowed(kind: Kind[Any], value: Any) -> bool:
@@ -123,7 +128,7 @@ def valid_sites(draw: st.DrawFn) -> Site:
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 def test_a_valid_site_is_written_validated_and_read_back_in_both_formats(site: Site) -> None:
     in_xml, in_yaml = to_xml(site), to_yaml(site)
-    XSD.validate(in_xml)
+    xsd().validate(in_xml)
     JSON.validate(pyyaml.safe_load(in_yaml))
     assert xml.read(in_xml) == site
     assert yaml.read(in_yaml) == site
@@ -171,7 +176,9 @@ def _around(path: tuple[str, ...]) -> tuple[str, str]:
     except ConfigurationError:
         same = False
     whole, text = _reference()
-    return small if same and JSON.is_valid(document) and XSD.is_valid(small[1]) else (json.dumps(whole), text)
+    return (
+        small if same and JSON.is_valid(document) and xsd().is_valid(small[1]) else (json.dumps(whole), text)
+    )
 
 
 def around(path: tuple[str, ...]) -> tuple[Any, ElementTree.Element]:
@@ -209,7 +216,7 @@ def refused_as_yaml(document: Any) -> str:
 
 def refused_as_xml(root: ElementTree.Element) -> str:
     text = ElementTree.tostring(root, "unicode")
-    assert not XSD.is_valid(text)
+    assert not xsd().is_valid(text)
     with pytest.raises(ConfigurationError) as caught:
         xml.read(text)
     return str(caught.value)
