@@ -201,6 +201,8 @@ def refusal(path: Path, found: Records, *, was_open: bool) -> str:
 
 
 def remove(path: Path) -> None:
+    """The mark was removed before, and must not come back after a power cut where this does not."""
+    sync_directory(path.parent)
     for each in (path, files.companion(path, "-index")):
         each.unlink(missing_ok=True)
 

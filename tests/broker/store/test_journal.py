@@ -144,6 +144,21 @@ def test_a_clean_stop_that_is_cut_short_anywhere_is_no_loss(opened, make, tmp_pa
         assert rows(opened(place)) == [1][:left]
 
 
+def test_a_clean_stop_has_the_mark_removed_on_disk_before_the_journal(opened, make, monkeypatch):
+    """A mark that came back without a journal, after a power cut, would say that somebody removed that."""
+    store, order, unlink = opened(), [], Path.unlink
+    store.apply(make(1, 1))
+
+    def noted(path: Path, missing_ok: bool = False) -> None:
+        order.append(path.name)
+        unlink(path, missing_ok=missing_ok)
+
+    monkeypatch.setattr(Path, "unlink", noted)
+    monkeypatch.setattr(journal, "sync_directory", lambda directory: order.append("synced"))
+    store.close()
+    assert order == ["node.mark", "synced", "node.journal", "node.journal-index"]
+
+
 def test_what_was_written_and_not_committed_is_gone(opened, make):
     store = opened()
     store.apply(make(1, 1))
