@@ -22,7 +22,7 @@ from broker.naming import Naming
 from broker.supervisor import Supervisor
 from config.model import Site, TreeConnector
 from config.uris import address, dialable
-from treeconnector.link import Link
+from treeconnector.link import UNKNOWN, Link
 from treeconnector.relations import Relation
 
 if TYPE_CHECKING:
@@ -122,8 +122,8 @@ class Diallers(Policy):
         return self._host.spawn(self._naming.watch(link)) if self._naming.drawn else None
 
     def ended(self, uri: str, link: Link) -> None:
-        if link.peer is not None:
-            self.leads[uri] = link.peer.name
+        if link.peer_name != UNKNOWN:
+            self.leads[uri] = link.peer_name
         self._changed.set()
         self._naming.ended(link)
 

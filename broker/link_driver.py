@@ -172,7 +172,7 @@ class LinkDriver:
         """Let everything out that may go, and close the carriers of links that the core has ended."""
         core = self._host.core
         while core.links.talking:
-            wire = self._wires.get(core.links.talking.pop())
+            wire = self._wires.get(core.links.talking.popitem()[0])
             if wire is not None:
                 self._pull(wire)
         while core.links.closing:

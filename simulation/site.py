@@ -6,6 +6,7 @@ Nothing happens by itself: whoever drives the world says when a turn is taken, w
 
 import secrets
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any, Final, Protocol
 
 from broker.core.commit import CommitBatch
@@ -48,6 +49,12 @@ def _no_secret(name: str, dials: bool, shown: Shown, role: str) -> None:
 
 def _no_limit(child: str) -> None:
     """Nobody says how many routes a child may have."""
+
+
+@cache
+def _mesh(others: tuple[str, ...], ways: tuple[str, ...]) -> MeshSettings:
+    """Many sites have the same parents, and none beside them."""
+    return MeshSettings(dict.fromkeys(others, ()), _MESH_SECRET, ways=ways)
 
 
 class Site:
@@ -140,7 +147,7 @@ class Site:
             secret_of=_no_secret,
             chronicle=self.chronicle,
             zone=self.zone,
-            mesh=MeshSettings(dict.fromkeys(self.mesh, ()), _MESH_SECRET, ways=self.ways),
+            mesh=_mesh(self.mesh, self.ways),
         )
         core.permits.configure(self.grant_of, _no_limit)
         core.start(self.disk)

@@ -53,11 +53,13 @@ class WorldSettings:
 
 
 class _WhenMeshChanges(Policy):
-    def __init__(self, seek: Callable[[], None]) -> None:
-        self._seek = seek
+    """Lets a machine seek whom it is to dial now."""
+
+    def __init__(self, world: "World", machine: Machine) -> None:
+        self._world, self._machine = world, machine
 
     def mesh_changed(self) -> None:
-        self._seek()
+        self._world.seek(self._machine)
 
 
 class World:
@@ -81,6 +83,7 @@ class World:
         self._numbers = count()
         self._cuts: dict[frozenset[str], float] = {}
         self._links = replace(settings.links, keep_alive=_NEVER)
+        self._clock, self._random_bytes = self.clock, self.random.randbytes  # one of each for all machines
 
     def __repr__(self) -> str:
         return f"<World machines={len(self.machines)} now={self.now:.3f} to happen={len(self._heap)}>"
@@ -120,7 +123,7 @@ class World:
     ) -> Machine:
         """A machine that is switched off. `parent`, `mesh`, `grant_of`: as of `Site`."""
         settings = self.settings
-        log = NodeLog(self._sink, self.clock, settings.tree, name, role)
+        log = NodeLog(self._sink, self._clock, settings.tree, name, role)
         made = self.machines[name] = Machine(
             self,
             name,
@@ -131,7 +134,7 @@ class World:
             line,
             tree=settings.tree,
             chronicle=log,
-            random_bytes=self.random.randbytes,
+            random_bytes=self._random_bytes,
             mesh=mesh,
             grant_of=grant_of,
         )
@@ -141,7 +144,7 @@ class World:
         if machine.running:
             return
         core = machine.boot()
-        core.policies.add((_WhenMeshChanges(lambda: self.at(self.now, self._seek, machine, core)),))
+        core.policies.add((_WhenMeshChanges(self, machine),))
         self._log(machine).started()
         self.stir(machine)
         self.booted(machine)
@@ -234,6 +237,10 @@ class World:
             self.stir(machine)
 
     # --- lines
+
+    def seek(self, machine: Machine) -> None:
+        """Its mesh is another one: it looks whom it is to dial, once this moment is over."""
+        self.at(self.now, self._seek, machine, machine.core)
 
     def _seek(self, machine: Machine, core: object) -> None:
         """Begin to dial whom it does not dial yet."""

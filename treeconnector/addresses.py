@@ -21,6 +21,7 @@ from treeconnector.frames import Whereabouts
 LEAST: Final = 1_000
 MOST_BYTES: Final = 16 * 1024 * 1024
 FOR_EVER: Final = float("inf")
+_NOBODY: Final[frozenset[str]] = frozenset()
 
 
 class ClaimedTwice(SapwoodError):
@@ -36,7 +37,7 @@ class Entry:
         self.found = found
         self.via = via
         self.expires = expires
-        self.told: set[str] = set()
+        self.told = _NOBODY
 
     def __repr__(self) -> str:
         kind = "kept" if self.is_kept else f"lent until {self.expires:.1f}"

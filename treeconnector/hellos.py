@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from sapwood.protocol.errors import FrameError, InvalidName, Refusal
 from sapwood.protocol.names import node_name, own_name
-from treeconnector.frames import DEFAULT_MAX_FRAME, Hello, Member
+from treeconnector.frames import DEFAULT_MAX_FRAME, KNOWN, Hello, Member
 from treeconnector.positions import MAX_NUMBER
 from treeconnector.roles import role_of, why_not_below, why_not_beside
 
@@ -132,6 +132,12 @@ def _check_numbers(hello: Hello) -> None:
 
 def terms(mine: Hello, theirs: Hello) -> Terms:
     return Terms(min(mine.version, theirs.version), min(mine.max_frame, theirs.max_frame))
+
+
+def both_know(mine: Hello, theirs: Hello) -> tuple[str, ...]:
+    """The optional frames that both understand. Nearly all nodes know the same."""
+    common = tuple(word for word in mine.knows if word in theirs.knows)
+    return KNOWN if common == KNOWN else common
 
 
 def objection(mine: Hello, theirs: Hello, *, dials: bool) -> tuple[Refusal, str] | None:

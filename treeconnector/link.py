@@ -42,19 +42,21 @@ from treeconnector.outgoing import Outgoing
 from treeconnector.pacing import KeepAlive, Pace
 from treeconnector.streams import PIECE, Streams
 
-__all__ = ["Event", "Link", "LinkSettings", "Standing", "State"]
+__all__ = ["UNKNOWN", "Event", "Link", "LinkSettings", "Standing", "State"]
 
 _BUNDLES: Final = frozenset((frames.Bundle, frames.Part, frames.Volatile))
 _PULL: Final = 256 * 1024
+UNKNOWN: Final = "?"
 
 
 class Link:
     """One end of a link. `chain`: names from this node up to the root, this one first. `nonce`: 16 to 64
     random bytes, for this link alone. Raises `LocalError` if the peer could not accept such a hello.
 
-    `dials`: this is the child. `peer`: the peer's hello, once it is known; believe it from `Proven` or
-    `LinkUp` on. `end_text`: why it ended, `end_error`: what was wrong, if anything. `throttled_until`: read
-    nothing before. `heard_at`: time of the last packet. `bytes_in`, `bytes_out`: of all packets so far.
+    `dials`: this is the child. `peer_name`: as its hello says, `UNKNOWN` before; believe it from `Proven` or
+    `LinkUp` on. `both_know`: words for optional frames. `has_secret`: both ends prove one. `end_text`: why it
+    ended, `end_error`: what was wrong, if anything. `throttled_until`: read nothing before. `heard_at`: time
+    of the last packet. `bytes_in`, `bytes_out`: of all packets so far.
     """
 
     _handlers: ClassVar[dict[type[Any], Callable[[Any, Any, list[Event]], None]]] = {}
@@ -76,34 +78,28 @@ class Link:
     ) -> None:
         self.identity = identity
         self.dials = dials
-        self.peer: Hello | None = None
-        self.version = 0
+        self.peer_name = UNKNOWN
+        self.has_secret = False
         self.end_text = ""
         self.end_error: RemoteError | LinkRefused | None = None
         self.throttled_until = 0.0
         self.heard_at = now
-        self.bytes_in = self.bytes_out = 0
-        self._settings = settings
-        self.hello = hello_of(identity, settings, chain, addresses, zone, mesh, above, nonce, reads)
-        self._handshake = Handshake(self.hello, dials=dials)
-        self._phase = Phase(dials=dials)
-        self._limit = hellos.MAX_HELLO
+        self.bytes_in, self.bytes_out, self._settings = 0, 0, settings
+        hello = hello_of(identity, settings, chain, addresses, zone, mesh, above, nonce, reads)
+        self._handshake: Handshake | None = Handshake(hello, dials=dials)
+        self.both_know: tuple[str, ...] = ()
+        self._phase, self._limit = Phase(dials=dials), hellos.MAX_HELLO
         self._handshake_ends = now + settings.handshake_timeout
         self._keep_alive = KeepAlive(settings.keep_alive, settings.dead_after, now)
         self._was_heard = False
         self._pace = Pace(settings.max_frames_per_second, now)
-        self._pings = self._control_frames = 0
+        self._pings = self._control_frames = self.version = 0
         self._out = Outgoing(settings.max_frame)
         self.streams = Streams(settings.streams, settings.pool, dials=dials)
         self.say = LinkSender(self._phase, self._out, self.streams)
         self.incoming = Incoming(0, settings.max_message, settings.window_bundles, settings.window_bytes)
         if dials:
-            self._out.control(self.hello)
-
-    @property
-    def has_secret(self) -> bool:
-        """Do both ends prove a secret to each other?"""
-        return self._handshake.secret is not None
+            self._out.control(hello)
 
     def __repr__(self) -> str:
         side = "child" if self.dials else "parent"
@@ -129,12 +125,14 @@ class Link:
         return self.end_error.reason if isinstance(self.end_error, LinkRefused) else None
 
     @property
-    def peer_name(self) -> str:
-        return self.peer.name if self.peer else "?"
+    def hello(self) -> Hello:
+        """Our own. It is there until the link is up: nobody needs it afterwards."""
+        return self._greeting.hello
 
-    def both_know(self, word: str) -> bool:
-        """Have both ends said in their hellos that they understand these optional frames?"""
-        return self.peer is not None and word in self.peer.knows and word in self.hello.knows
+    @property
+    def _greeting(self) -> Handshake:
+        assert self._handshake is not None, f"the handshake is over: {self!r}"
+        return self._handshake
 
     @property
     def control_bytes(self) -> int:
@@ -159,12 +157,13 @@ class Link:
     # --- how it comes up
 
     def _on_hello(self, frame: frames.Hello, events: list[Event]) -> None:
-        objection = self._handshake.objection(frame)
-        self.peer = frame
+        greeting = self._greeting
+        objection, self.peer_name = greeting.objection(frame), frame.name
         if objection:
             events += self.refuse(*objection)
             return
-        self.version, self._limit = hellos.terms(self.hello, frame)
+        self.version, self._limit = hellos.terms(greeting.hello, frame)
+        self.both_know = hellos.both_know(greeting.hello, frame)
         self.say.agree(frame, self._limit)
         events.append(PeerHello(frame))
 
@@ -177,21 +176,22 @@ class Link:
             return
         if self._phase.state is not State.CHOOSING:
             raise LocalError(f"cannot accept: {self!r}")
-        self._handshake.accept(secret, standing, self.peer_name)
+        self._greeting.accept(secret, standing, self.peer_name)
+        self.has_secret = secret is not None
         self._phase.enter(State.PROVING)
         if standing is not None:
-            self._out.control(self._handshake.proof(standing))
+            self._out.control(self._greeting.proof(standing))
         else:
             self._out.raw(frames.encode(self.hello))
 
     def _on_prove(self, frame: frames.Prove, events: list[Event]) -> None:
-        assert self.peer is not None
-        if fault := self._handshake.fault(frame):
-            events += self.refuse(Refusal.SECRET, f"{self.peer.name} {fault}, at {self.identity.name}")
-        elif self._handshake.standing is not None:
-            self._up(self._handshake.standing, events)
+        greeting = self._greeting
+        if fault := greeting.fault(frame):
+            events += self.refuse(Refusal.SECRET, f"{self.peer_name} {fault}, at {self.identity.name}")
+        elif greeting.standing is not None:
+            self._up(greeting.standing, events)
         else:
-            events.append(Proven(self.peer))
+            events.append(Proven(greeting.peer))
 
     def admit(self, standing: Standing) -> list[Event]:
         """After `Proven`, at the parent: the link is up. Returns `LinkUp`."""
@@ -200,18 +200,18 @@ class Link:
             return events
         if self._phase.state is not State.ADMITTING:
             raise LocalError(f"cannot admit: {self!r}")
-        self._out.control(self._handshake.proof(standing))
+        self._out.control(self._greeting.proof(standing))
         self._phase.enter(State.UP)
         self._up(standing, events)
         return events
 
     def _up(self, standing: Standing, events: list[Event]) -> None:
-        assert self.peer is not None
-        up, own = self._handshake.up(standing, self.peer), self._settings
+        up, own = self._greeting.up(standing), self._settings
+        self._handshake = None
         received = up.resumption.position.received
         self.incoming = Incoming(received, own.max_message, own.window_bundles, own.window_bytes)
-        self._out.open_window(up.resumption.peer_received, self.peer.window_bundles, self.peer.window_bytes)
-        self.streams.peer_takes = self.peer.streams
+        self._out.open_window(up.resumption.peer_received, up.hello.window_bundles, up.hello.window_bytes)
+        self.streams.peer_takes = up.hello.streams
         self._was_heard = True
         events.append(up)
 
@@ -285,7 +285,7 @@ class Link:
         if self._phase.state is State.GREETING:
             if len(found) > 1:
                 raise FrameError(f"a packet of {len(found)} frames: expected a Hello, alone")
-            self._handshake.peer_packet = packet
+            self._greeting.peer_packet = packet
         for frame in found:
             kind = type(frame)
             then = self._phase.legal.get(kind)
@@ -355,7 +355,7 @@ class Link:
 
     def data_to_send(self, budget: int = _PULL) -> list[bytes]:
         """Packets for the carrier, of about `budget` bytes together; [] if there is nothing to send."""
-        for frame in self.streams.credits():
+        for frame in self.streams.credits() if self.streams.open else ():
             self._out.control(frame)
         if packets := self._out.pull(budget):
             self.bytes_out += sum(map(len, packets))
@@ -402,7 +402,7 @@ class Link:
         """The peer broke the protocol."""
         if self._phase.state is State.ENDED and events and isinstance(events[-1], LinkEnded):
             return
-        text = clean(f"{self.peer_name if self.peer else 'the peer'} sent {error}")
+        text = clean(f"{'the peer' if self.peer_name == UNKNOWN else self.peer_name} sent {error}")
         self._end(type(error)(text), text, events)
 
     def refuse(self, reason: Refusal, text: str) -> list[Event]:

@@ -36,12 +36,16 @@ class Proven(Event, frozen=True):
 
 
 class LinkUp(Event, frozen=True):
-    """The link works. `held_*`: what the peer holds of what we offered, to be compared with our digest."""
+    """The link works. `held_*`: what the peer holds of what we offered, to be compared with our digest.
+
+    `hello`: the peer's; `ours`: as the peer has it.
+    """
 
     hello: Hello
     resumption: Resumption
     held_count: int
     held_digest: bytes
+    ours: Hello
 
 
 class Advised(Event, frozen=True):

@@ -17,14 +17,17 @@ _MAX_DIGEST: Final = 64
 
 
 class Handshake:
-    """All that the two ends of one link have shown each other. `hello`: our own.
+    """All that the two ends of one link have shown each other, until it is up. `hello`: our own; `peer`: the
+    other's, once it has come.
 
-    `peer_packet`: the packet with the peer's hello, as it came. `secret`: of the link, None = none is
+    `peer_packet`: the packet with the peer's hello. `secret`: of the link, None = none is
     required. `standing`: the child's own, which goes out with its proof.
     """
 
+    __slots__ = ("_dials", "_packet", "_theirs", "hello", "peer", "peer_packet", "secret", "standing")
+
     def __init__(self, hello: Hello, *, dials: bool) -> None:
-        self.hello = hello
+        self.hello = self.peer = hello
         self.peer_packet = b""
         self.secret: bytes | None = None
         self.standing: Standing | None = None
@@ -38,6 +41,7 @@ class Handshake:
     def objection(self, peer: Hello) -> tuple[Refusal, str] | None:
         """Why there can be no link with this peer. Raises `FrameError` for a hello that cannot be."""
         hellos.check(peer)
+        self.peer = peer
         return hellos.objection(self.hello, peer, dials=self._dials)
 
     def accept(self, secret: bytes | None, standing: Standing | None, peer: str) -> None:
@@ -76,14 +80,11 @@ class Handshake:
             self._theirs = frame
         return fault
 
-    def up(self, standing: Standing, peer: Hello) -> LinkUp:
-        """Both have proved themselves: where they go on. Nobody asks for the proofs again."""
+    def up(self, standing: Standing) -> LinkUp:
+        """Both have proved themselves: where they go on."""
         assert self._theirs is not None
         agreed = positions.agree(standing.position, self._theirs.position, self._transcript.session)
-        up = LinkUp(peer, agreed, self._theirs.held_count, self._theirs.held_digest)
-        self._packet = self.peer_packet = b""
-        self._theirs = self.standing = None
-        return up
+        return LinkUp(self.peer, agreed, self._theirs.held_count, self._theirs.held_digest, self.hello)
 
 
 def refusal_of(frame: frames.Refuse) -> tuple[Refusal, str]:

@@ -22,28 +22,26 @@ from treeconnector.streams import Streams
 
 
 class LinkSender:
-    """Of one link, as `Link.say`. `phase`, `out`, `streams`: the link's own."""
+    """Of one link, as `Link.say`. `phase`, `out`, `streams`: the link's own. `largest_bundle`: bytes of
+    header and body that the peer takes; 0 before its hello.
+    """
 
-    __slots__ = ("_out", "_peer", "_phase", "_streams")
+    __slots__ = ("_out", "_peer", "_phase", "_streams", "largest_bundle")
 
     def __init__(self, phase: Phase, out: Outgoing, streams: Streams) -> None:
         self._phase = phase
         self._out = out
         self._streams = streams
-        self._peer: Hello | None = None
+        self._peer = "?"
+        self.largest_bundle = 0
 
     def __repr__(self) -> str:
         return f"<LinkSender {self._phase!r} {self._out!r}>"
 
     def agree(self, peer: Hello, max_frame: int) -> None:
         """The peer's hello is known, and the largest frame that both take."""
-        self._peer = peer
+        self._peer, self.largest_bundle = peer.name, peer.max_message
         self._out.max_frame = max_frame
-
-    @property
-    def largest_bundle(self) -> int:
-        """Largest header + body that the peer takes, bytes; 0 before its hello."""
-        return self._peer.max_message if self._peer else 0
 
     def advise(self, advices: Sequence[Advice]) -> None:
         """Tell the peer. During a snapshot it is held, the last word on each key, until the end of it."""
@@ -76,9 +74,8 @@ class LinkSender:
     def _check_size(self, header: bytes, body: bytes) -> None:
         size = len(header) + len(body)
         if size > self.largest_bundle or not 0 < len(header) <= bundles.MAX_HEADER:
-            peer = self._peer.name if self._peer else "?"
             raise LocalError(
-                f"a bundle of {size} bytes with a header of {len(header)}: {peer} takes"
+                f"a bundle of {size} bytes with a header of {len(header)}: {self._peer} takes"
                 f" {self.largest_bundle} and headers of {bundles.MAX_HEADER} at most"
             )
 

@@ -251,6 +251,8 @@ class Permit:
     says '' where it may be; else a text for people that begins with `PERMIT` and names the rule.
     """
 
+    __slots__ = ("_sent", "rules")
+
     def __init__(self, rules: Sequence[Rules] = ()) -> None:
         self.rules = tuple(rules)
         self._sent: dict[Destination, str] = {}

@@ -97,7 +97,7 @@ class RoutingTable:
         self.parents: tuple[str, ...] = ()
         self.mesh: tuple[str, ...] = ()
         self.apart: tuple[str, ...] = ()
-        self.lines: set[str] = set()
+        self.lines: dict[str, None] = {}
         self.static = StaticRoutes()
         self.version = 0
         self._watchers: list[Watcher] = []
@@ -148,13 +148,16 @@ class RoutingTable:
         self.apart = self.parents + self.mesh
         self.version += 1
         if gateway not in self.apart:
-            self.lines.discard(gateway)
+            self.lines.pop(gateway, None)
             self._tell(Destination(Kind.DOMAIN, gateway), "line", gateway)
 
     def set_line(self, gateway: str, up: bool) -> None:
         """The link to a neighbour came or went; in a node of a mesh the others hear of it."""
         if up != (gateway in self.lines):
-            (self.lines.add if up else self.lines.discard)(gateway)
+            if up:
+                self.lines[gateway] = None
+            else:
+                del self.lines[gateway]
             self._tell(Destination(Kind.DOMAIN, gateway), "line", gateway)
 
     def gateways(self, key: Destination) -> Mapping[str, Route]:

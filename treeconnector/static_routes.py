@@ -123,7 +123,7 @@ class StaticRoutes:
     """
 
     def __init__(self) -> None:
-        self._kept: dict[str, dict[Destination | None, tuple[str, ...]]] = {kind: {} for kind in FORMS}
+        self._kept: dict[str, dict[Destination | None, tuple[str, ...]]] = {}
         self._count = 0
         self.exact: dict[Destination, tuple[str, ...]] = {}
         self.aliases: dict[Destination, Destination] = {}
@@ -142,8 +142,8 @@ class StaticRoutes:
         return self._count
 
     def __iter__(self) -> Iterator[StaticRoute]:
-        for kind, kept in self._kept.items():
-            for key, names in kept.items():
+        for kind in FORMS:
+            for key, names in self._kept.get(kind, {}).items():
                 for name in names:
                     yield StaticRoute(kind, key, name)
 
@@ -175,14 +175,14 @@ class StaticRoutes:
         if FORMS[kind].addressed is not (key is not None):
             addressed = " and ".join(each for each, form in FORMS.items() if form.addressed)
             raise RouteError(f"{route} is no route: {addressed} have a destination, others have none")
-        names = self._kept[kind].get(key, ())
+        names = self._kept.get(kind, {}).get(key, ())
         if names and FORMS[kind].to != "neighbour":
             (other,) = names
             found = f"the {kind} is {other!r}" if key is None else f"{key} is an {kind} of {other}"
             raise RouteError(f"{found} already: remove that first")
         if FORMS[kind].step is Step.READDRESS and key is not None and not known:
             self._check_circle(key, parse(to))
-        self._kept[kind][key] = tuple(sorted((*names, to)))
+        self._kept.setdefault(kind, {})[key] = tuple(sorted((*names, to)))
         self._count += 1
         self._look_up_anew(FORMS[kind].step, key)
 
@@ -214,7 +214,7 @@ class StaticRoutes:
     def _look_up_anew(self, step: Step, key: Destination | None) -> None:
         """The routes of a step changed for an address, or for all."""
         kinds = (kind for kind, form in FORMS.items() if form.step is step)
-        names = tuple(sorted(name for kind in kinds for name in self._kept[kind].get(key, ())))
+        names = tuple(sorted(name for kind in kinds for name in self._kept.get(kind, {}).get(key, ())))
         match step, key:
             case Step.FIRST, Destination():
                 _put(self.exact, key, names)

@@ -18,7 +18,7 @@ one that is over is told from what never was: the first is ignored, and paced.
 """
 
 from collections import OrderedDict, deque
-from collections.abc import Iterator, Sized
+from collections.abc import Sized
 from typing import Final, cast
 
 from sapwood.protocol.errors import FrameError, InvalidName, LocalError, SequenceError
@@ -103,6 +103,11 @@ class Streams:
     """All of one link. `most`: the peer may have so many open, of its own; `peer_takes`: of ours, 0 before it
     is up and with a peer that knows no streams. `pool`: of all links of this node.
     """
+
+    __slots__ = (
+        *("_latest", "_lent", "_next", "_ours", "_owed", "_pool", "_ready", "_sent", "_theirs"),
+        *("most", "open", "peer_takes"),
+    )
 
     def __init__(self, most: int, pool: StreamPool, *, dials: bool) -> None:
         self.most = most
@@ -249,11 +254,11 @@ class Streams:
         sent, self._sent = self._sent, {}
         return sent
 
-    def credits(self) -> Iterator[Frame]:
+    def credits(self) -> list[Frame]:
         """The credit that is owed to the peer."""
-        owed, self._owed = self._owed, {}
-        for number, size in owed.items():
-            yield StreamCredit(number, size)
+        frames: list[Frame] = [StreamCredit(number, size) for number, size in self._owed.items()]
+        self._owed.clear()
+        return frames
 
     def packet(self, most: int) -> list[Bytes]:
         """The parts of the next packet, or []; of so many bytes of data at most."""

@@ -104,7 +104,7 @@ async def addresses(node: RunningNode, search: str, cut: Cut) -> Addresses:
         more=page.more,
         next=page.next,
         size=len(known.cache),
-        most=known.capacity,
+        most=known.capacity(),
         evicted=known.cache.evicted,
         asking=len(known.questions),
         waiting=known.waiting(),

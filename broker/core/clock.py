@@ -8,13 +8,14 @@ it; between two turns anything may happen, so each looks again whether it is sti
 import heapq
 from collections.abc import Callable, Hashable, Iterable
 from itertools import count
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 Item = TypeVar("Item")
 
 PART: Final = 500
 """Rows that one turn of long work goes over: some milliseconds."""
 PAUSE: Final = 0.001
+_NONE: Final[list[Any]] = []
 
 
 class Clock:
@@ -107,7 +108,7 @@ class Round(Generic[Item]):
         seconds: int = 1,
     ) -> None:
         self._clock, self._items, self._look, self._seconds = clock, items, look, seconds
-        self._coming: list[Item] = []
+        self._coming = _NONE
         self._share = self._left = 0
         self._few = True
 
@@ -132,6 +133,6 @@ class Round(Generic[Item]):
             self._left -= 1
             self._look(self._coming.pop())
         if not self._coming:
-            self._left = 0
+            self._left, self._coming = 0, _NONE
         elif self._left:
             self._clock.go_on(self._look_at_part, self._look_at_part)

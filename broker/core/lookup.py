@@ -53,7 +53,7 @@ class Lookup:
         self.parents = context.parents
         self.meshed = False
         self.leaving = False
-        self.strangers: set[str] = set()
+        self.strangers: dict[str, None] = {}
         self.zone = zone
         self.mine = frozenset((context.name,))
 

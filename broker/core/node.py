@@ -409,10 +409,9 @@ class NodeCore:
         for queue in turn.queues.values():
             self.dispatcher.number(queue)
         turn.numbered = range(first, ids.next)
-        links = custody.transaction.changes[LinkRow]
         for name, neighbour in context.touched.items():
             if self.neighbours.get(name) is neighbour:
-                links[name] = neighbour.row()
+                custody.transaction.changes[LinkRow][name] = neighbour.row()
                 up_to = neighbour.epoch, neighbour.assigned, neighbour.received
                 turn.accounts.append(LinkAccount(neighbour, neighbour.link, *up_to))
         context.touched.clear()

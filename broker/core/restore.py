@@ -184,7 +184,8 @@ class Restoration:
                     else:
                         self._topics.end(subscription)
 
-        clock.after(self._context.settings.reattach_time, give_up)
+        if plain:
+            clock.after(self._context.settings.reattach_time, give_up)
 
     def _entries(self, loaded: Rows) -> None:
         """Most of what waits is in pages, and is not read. All else is; where many wait, as at the first

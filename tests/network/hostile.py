@@ -15,7 +15,7 @@ from quick import numbers
 from broker.cli.demo.processes import Status
 from sapwood.protocol import packets
 from treeconnector import frames
-from treeconnector.frames import Frame, Hello, Position, Refuse
+from treeconnector.frames import Frame, Position, Refuse
 from treeconnector.identity import Identity, new_uuid
 from treeconnector.incoming import decode_packet
 from treeconnector.link import Link, LinkSettings, Standing
@@ -65,10 +65,7 @@ class Peer:
             now=0.0,
             nonce=secrets.token_bytes(32),
         )
-
-    @property
-    def hello(self) -> Hello:
-        return self.link.hello
+        self.hello = self.link.hello
 
     async def say(self, *said: Frame | bytes) -> None:
         for each in said:

@@ -81,7 +81,7 @@ class Model(RuleBasedStateMachine):
     def tell(self, name, neighbour):
         entry, row = self.cache.named(name, self.now), self.row(name)
         if entry is not None and row is not None:
-            entry.told.add(neighbour)
+            entry.told |= {neighbour}
             row[4] = row[4] | {neighbour}
             self.use(row)
 
@@ -135,7 +135,7 @@ def test_what_was_lent_goes_before_what_is_kept():
 def test_who_was_told_is_known_when_an_incarnation_is_replaced():
     cache = AddressCache(lambda: 10)
     cache.put(at("york", 1), "york", 0.0)
-    cache.named("york", 0.0).told.add("south")
+    cache.named("york", 0.0).told |= {"south"}
     cache.put(at("york", 1, "ws://york:7600/link"), "york", 1.0)
     ended = cache.put(at("york", 2), "york", 2.0)
     assert ended.told == {"south"}

@@ -58,9 +58,9 @@ class MandatoryNotices(Policy):
         self._began = context.clock.now
         self._gone: dict[Destination, float] = {}
         self._gone_here: dict[Destination, float] = {}
-        self._here: set[Destination] = set()
+        self._here: dict[Destination, None] = {}
         self.watched: dict[str, None] = {}
-        self._looks = Round(context.clock, lambda: self.watched, self._look_again, _ROUND)
+        self._looks = Round(context.clock, self.watched.keys, self._look_again, _ROUND)
         context.counters.setdefault("nobody_serves", 0)
         context.table.watch(self._route_changed)
 
@@ -209,10 +209,10 @@ class MandatoryNotices(Policy):
         elif self._gone:
             self._gone.pop(key, None)
         if table.route(key, LOCAL) is not None:
-            self._here.add(key)
+            self._here[key] = None
             self._gone_here.pop(key, None)
         elif key in self._here:
-            self._here.remove(key)
+            del self._here[key]
             self._gone_here[key] = now
             if len(self._gone_here) > _MOST_GONE:
                 del self._gone_here[next(iter(self._gone_here))]

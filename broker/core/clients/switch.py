@@ -117,7 +117,7 @@ class Switch:
             raise SwitchError(f"this session is of {owner or 'somebody else'}: choose another name for yours")
         if session is None:
             session = self.sessions[token] = Session(token, rights)
-        session.connections.add(connection)
+        session.connections[connection] = None
         connection.session, connection.heard = session, self._context.clock.now
         return session
 

@@ -50,7 +50,7 @@ class Dispatcher:
         self.trials = PoisonWatch(clock, self.deliver)
         self.seen = DeliveredIdentities(clock, settings.dedup_window)
         self._paid_at = 0.0
-        self._resting: set[Queue] = set()
+        self._resting: dict[Queue, None] = {}
         self.holds = QueueLimits(context, lookup, self.bury)
 
     def __repr__(self) -> str:
@@ -120,7 +120,7 @@ class Dispatcher:
         if size > AT_ONCE:
             pause = max(pause, self._paid_at - self.clock.now)
         if pause > 0:
-            self._resting.add(queue)
+            self._resting[queue] = None
             self.clock.after(pause, partial(self._rested, queue))
         return pause > 0
 
@@ -133,7 +133,7 @@ class Dispatcher:
         return size
 
     def _rested(self, queue: Queue) -> None:
-        self._resting.discard(queue)
+        self._resting.pop(queue, None)
         self.deliver(queue)
 
     def _reader_with_room(self, queue: Queue, suspected: bool) -> PushConsumer | None:

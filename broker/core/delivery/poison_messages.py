@@ -29,7 +29,7 @@ class PoisonWatch:
     def __init__(self, clock: Clock, dispatch: Callable[[Queue], None]) -> None:
         self._clock = clock
         self._dispatch = dispatch
-        self._awaited: set[str] = set()
+        self._awaited: dict[str, None] = {}
 
     def __repr__(self) -> str:
         return f"<PoisonWatch awaited in {len(self._awaited)} places>"
@@ -63,11 +63,11 @@ class PoisonWatch:
     def await_idle(self, queue: Queue) -> None:
         """The first that waits is suspected, and no consumer has nothing else."""
         if queue.name not in self._awaited and any(consumer.room > 0 for consumer in queue.consumers):
-            self._awaited.add(queue.name)
+            self._awaited[queue.name] = None
             self._clock.after(PATIENCE, lambda: self._busy(queue))
 
     def _busy(self, queue: Queue) -> None:
-        self._awaited.discard(queue.name)
+        self._awaited.pop(queue.name, None)
         if queue.waiting and queue.waiting[0].deliveries >= SUSPECTED:
             for consumer in queue.consumers:
                 consumer.gathers = consumer.gathers or consumer.room > 0

@@ -301,12 +301,12 @@ class Neighbour:
             return []
         return [member for member in members if not self.permit.why_not_have(member.name)]
 
-    def connected(self, link: Link, hello: Hello, now: float) -> None:
+    def connected(self, link: Link, hello: Hello, ours: Hello, now: float) -> None:
         self.link, self.since, self.error = link, now, ""
         self.progress_at = now
         self.start = hello.start
-        self.window_bundles = min(hello.window_bundles, link.hello.window_bundles)
-        self.window_bytes = min(hello.window_bytes, link.hello.window_bytes)
+        self.window_bundles = min(hello.window_bundles, ours.window_bundles)
+        self.window_bytes = min(hello.window_bytes, ours.window_bytes)
         self.max_message = hello.max_message
         self.peer_holds.clear()
         self.we_hold.clear()

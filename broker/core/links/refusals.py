@@ -20,6 +20,8 @@ class RefusalCount(NamedTuple):
 class Refusals:
     """Of one neighbour, in one direction. `total`: since the start."""
 
+    __slots__ = ("_by_rule", "total")
+
     def __init__(self) -> None:
         self.total = 0
         self._by_rule: dict[str, RefusalCount] = {}

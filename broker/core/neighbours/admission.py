@@ -20,7 +20,7 @@ from broker.core.neighbours.relocation import Relocation
 from broker.core.policies.permits import ChildPermits
 from broker.core.routing.topics import Topics
 from broker.core.rows import ENDED, MetaRow
-from broker.core.tree.ancestry import Ancestry, way_of
+from broker.core.tree.ancestry import Ancestry
 from broker.core.tree.open_links import OpenLinks
 from sapwood.protocol.errors import FrameError, LinkRefused, Refusal, RemoteError
 from treeconnector import link_events as events
@@ -174,7 +174,7 @@ class LinkAdmission:
         if not link.dials and hello.name not in known and len(known) >= _MOST_CHILDREN:
             text = f"{me!r} knows {_MOST_CHILDREN} others: it forgets some first (sapwood node forget NAME)"
             raise LinkRefused(Refusal.BUSY, text)
-        objection = ancestry.objection(hello, way_of(hello)) if link.dials else ""
+        objection = ancestry.objection(hello) if link.dials else ""
         if objection:
             raise LinkRefused(Refusal.SECOND_ROOT, objection)
 
@@ -253,7 +253,7 @@ class LinkAdmission:
         context, hello = self._context, event.hello
         neighbour = self._neighbour(link, hello)
         self._custody.resume(neighbour, event)
-        neighbour.connected(link, hello, context.clock.now)
+        neighbour.connected(link, hello, event.ours, context.clock.now)
         self._links.peers[link].name = neighbour.name
         context.touch(neighbour)
         if neighbour.relation is Relation.PARENT:

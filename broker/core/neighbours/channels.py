@@ -143,6 +143,9 @@ Told = Callable[[str, Channel], None]
 """Is told of each channel that is 'open', 'refused', 'broken' or 'over'."""
 
 
+def _tell_nobody(op: str, channel: Channel) -> None: ...
+
+
 def _nothing(channel: Channel) -> str:
     return f"PERMIT: nothing is offered as {channel.name[:64]}"
 
@@ -158,7 +161,7 @@ class Channels(Policy):
         self._permits = permits
         self._admission = admission
         self._serve: Serve = _nothing
-        self._told: Told = lambda op, channel: None
+        self._told: Told = _tell_nobody
         self.open: dict[Side, Channel] = {}
         self._streams: dict[tuple[Link, int], _LinkSide] = {}
         self._of: dict[str, set[_LinkSide]] = {}

@@ -36,7 +36,7 @@ class Handover(Policy):
         self._lookup = lookup
         self._loans = loans
         self._following = following
-        self._busy: set[str] = set()
+        self._busy: dict[str, None] = {}
         self._looks_soon = False
 
     def __repr__(self) -> str:
@@ -114,7 +114,7 @@ class Handover(Policy):
         queue.end_rest()
         self._route(self._part(queue), neighbour, 0)
         if queue.waiting:
-            self._busy.add(neighbour.name)
+            self._busy[neighbour.name] = None
             self._context.clock.go_on((self._again, neighbour.name), partial(self._again, neighbour))
 
     def _part(self, queue: Queue) -> list[QueueEntry]:
@@ -129,7 +129,7 @@ class Handover(Policy):
         return part
 
     def _again(self, neighbour: Neighbour) -> None:
-        self._busy.discard(neighbour.name)
+        self._busy.pop(neighbour.name, None)
         if self._context.neighbours.get(neighbour.name) is neighbour and self._has_another_way(neighbour):
             self._go_on(neighbour)
 

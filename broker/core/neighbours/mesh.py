@@ -97,7 +97,7 @@ class OwnMesh(Policy):
             table = self._context.table
             for neighbour in self._context.neighbours.values():
                 if neighbour.up:
-                    table.lines.add(neighbour.name)
+                    table.lines[neighbour.name] = None
             self._look_later()
             self._offers.begin_beside()
             held = (key for peer in table.mesh for key in table.routes_of(peer))
@@ -272,7 +272,7 @@ class OwnMesh(Policy):
 
     def link_up(self, neighbour: Neighbour, up: events.LinkUp) -> None:
         link, listing = neighbour.link, self.listing
-        if link is not None and neighbour.relation is not Relation.MESH and link.hello.mesh != listing:
+        if link is not None and neighbour.relation is not Relation.MESH and up.ours.mesh != listing:
             link.say.mesh(listing)  # it has changed while the link came up: our hello was made before
         self._line_changed(neighbour)
         self.greet(neighbour)

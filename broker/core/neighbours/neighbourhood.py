@@ -63,8 +63,8 @@ class Neighbourhood(Policy):
         queue.spool = Spool.UP if relation is Relation.PARENT else Spool.DOWN
         if relation is Relation.PARENT:
             context.parents[name] = made
-            context.custody.spools.parents.add(name)
-        self._lookup.strangers.discard(name)
+            context.custody.spools.parents[name] = None
+        self._lookup.strangers.pop(name, None)
         if relation is not Relation.CHILD:
             self.look_again()
         return made
@@ -77,7 +77,7 @@ class Neighbourhood(Policy):
             neighbour.next_wanted()
         context.table.relate(name, Relation.CHILD)
         context.parents.pop(name, None)
-        context.custody.spools.parents.discard(name)
+        context.custody.spools.parents.pop(name, None)
         self._permits.gone(neighbour)
         if neighbour.relation is Relation.PARENT:
             self._ancestry.look()
@@ -106,9 +106,9 @@ class Neighbourhood(Policy):
             elsewhere = any(table.route(domain(name), peer) for peer in table.mesh)
             if elsewhere and name not in context.neighbours and name not in context.members:
                 more = more or name not in strangers
-                strangers.add(name)
+                strangers[name] = None
             else:
-                strangers.discard(name)
+                strangers.pop(name, None)
         if more:
             queues = context.custody.queues.values()
             self._forwarder.look_again(
@@ -129,7 +129,8 @@ class Neighbourhood(Policy):
     def go_on(self, neighbour: Neighbour) -> None:
         """A link is up, and all that has to be known of each other was said: what waits goes on."""
         context, forwarder = self._context, self._forwarder
-        neighbour.want(neighbour.queue)
+        if neighbour.queue.messages:
+            neighbour.want(neighbour.queue)
         self._static_routing.link_changed(neighbour)
         if neighbour.relation is Relation.PARENT:
             forwarder.look_again(context.custody.queues.values())

@@ -59,14 +59,14 @@ class LogicalAddresses(Policy):
         self._dispatcher = dispatcher
         self.identity = context.identity
         self.addresses = addresses
-        self.cache = AddressCache(lambda: self.capacity)
+        self.cache = AddressCache(self.capacity)
         self.counters = Counter(
             dict.fromkeys(("who_has_in", "who_has_out", "i_have_in", "i_have_out"), 0)
             | dict.fromkeys(("invalidate_in", "invalidate_out", "not_believed"), 0)
         )
         self.questions = Questions(context, lookup, self)
         self.knew_others = False
-        self._below: set[str] = set()
+        self._below: dict[str, None] = {}
         self._changed: dict[str, None] = {}
         self._untold: dict[str, None] = {}
         self._unasked: dict[str, None] = {}
@@ -80,7 +80,6 @@ class LogicalAddresses(Policy):
     def __repr__(self) -> str:
         return f"<LogicalAddresses of {self._context.name} {self.cache!r}>"
 
-    @property
     def capacity(self) -> int:
         """Twice the nodes below: all of them, and as many that were asked for."""
         return self._context.settings.address_cache or max(LEAST, 2 * len(self._below))
@@ -189,7 +188,7 @@ class LogicalAddresses(Policy):
         """The handshake has told each who the other is. What it says of itself stands in `detail`."""
         detail, link = neighbour.detail, neighbour.link
         self._keep(neighbour, whereabouts(neighbour.name, detail.incarnation, detail.addresses))
-        if link is not None and link.hello.addresses != self.addresses:
+        if link is not None and up.ours.addresses != self.addresses:
             self._say(neighbour, [self.myself])
         if neighbour.relation is Relation.PARENT:
             self._untold.update((entry.found.name, None) for entry in self.cache if self._is_below(entry))
@@ -201,7 +200,7 @@ class LogicalAddresses(Policy):
         for incarnation in self._told_to.pop(neighbour.name, ()):
             entry = self.cache.of(incarnation, self._context.clock.now)
             if entry is not None:
-                entry.told.discard(neighbour.name)
+                entry.told -= {neighbour.name}
         for entry in self.cache.take_lent(neighbour.name):
             self._over(entry)
         self.questions.link_down(neighbour)
@@ -247,7 +246,7 @@ class LogicalAddresses(Policy):
         for entry in entries:
             upward = neighbour.relation is Relation.PARENT and self._is_below(entry)
             if not upward and entry.via not in (LOCAL, neighbour.name):
-                entry.told.add(neighbour.name)
+                entry.told |= {neighbour.name}
                 self._told_to.setdefault(neighbour.name, set()).add(entry.found.incarnation)
 
     def _denied(self, neighbour: Neighbour, found: Whereabouts) -> bool:
@@ -406,8 +405,9 @@ class LogicalAddresses(Policy):
         if key.kind == Kind.DOMAIN:
             self._changed[key.name] = None
             self.news = True
-            below = any(way != LOCAL for way in self._context.table.gateways(key))
-            (self._below.add if below else self._below.discard)(key.name)
+            self._below.pop(key.name, None)
+            if any(way != LOCAL for way in self._context.table.gateways(key)):
+                self._below[key.name] = None
 
     def settle(self) -> None:
         """Let changed ways have their effects; tell the parents who came below; ask what is to be asked."""

@@ -116,7 +116,7 @@ class Upward:
     @staticmethod
     def is_understood(name: str, link: Link) -> bool:
         """Can a parent be asked for it? One of an older version is sent everything."""
-        return link.both_know(QUEUE_INTEREST if is_queue(name) else INTEREST)
+        return (QUEUE_INTEREST if is_queue(name) else INTEREST) in link.both_know
 
     def is_wanted(self, name: str) -> bool | None:
         """Does anybody want it to whom the way leads up? None: that is not known."""

@@ -49,7 +49,7 @@ class Mail(Generic[Given]):
     def __init__(self) -> None:
         self.untold: dict[int, Given] = {}
         self.waiters: dict[Waiter, None] = {}
-        self._unread: set[int] = set()
+        self._unread: dict[int, None] = {}
         self._meant: dict[int, Waiter] = {}
         self._bytes = 0
         self.room = _MAIL_MESSAGES
@@ -75,7 +75,7 @@ class Mail(Generic[Given]):
             self.take(given)
             self.put(given)
             if unread:
-                self._unread.add(first)
+                self._unread[first] = None
 
     def put(self, given: Given) -> None:
         """It was given this, and no answer has told it yet: one blocked transfer that it is for is woken."""
@@ -93,7 +93,7 @@ class Mail(Generic[Given]):
         """An answer tells of it. False: an earlier one has."""
         if self.untold.pop(given.first, None) is None:
             return False
-        self._unread.discard(given.first)
+        self._unread.pop(given.first, None)
         self._meant.pop(given.first, None)
         self._bytes -= given.weight
         self.room += given.messages
@@ -116,4 +116,4 @@ class Mail(Generic[Given]):
         for given in {given.first: given for given in [*unread, *untold]}.values():
             self.take(given)
             self.put(given)
-        self._unread.update(given.first for given in unread)
+        self._unread.update((given.first, None) for given in unread)

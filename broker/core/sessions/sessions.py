@@ -227,7 +227,7 @@ class Session:
     def __init__(self, token: str, rights: Rights = FULL, unacked: Unacked | None = None) -> None:
         self.token = token
         self.rights = rights
-        self.connections: set[Connection] = set()
+        self.connections: dict[Connection, None] = {}
         self.consumers: dict[PushConsumer, None] = {}
         self.ready: OrderedDict[Queue, None] = OrderedDict()
         self._numbered: dict[tuple[Connection | None, int], PushConsumer] = {}
@@ -280,7 +280,7 @@ class Session:
         """A connection of it has gone; what went over it still counts."""
         if connection in self.connections:
             self._past = _sum([self._past, connection.totals])
-            self.connections.discard(connection)
+            self.connections.pop(connection)
 
     # --- what is fetched
 

@@ -54,7 +54,7 @@ class InternalQueues:
         self._session = Session("")
         self._connection = Connection(self._come, "this node")
         self._connection.session = self._session
-        self._session.connections.add(self._connection)
+        self._session.connections[self._connection] = None
         self._frames: list[Deliver] = []
 
     def __repr__(self) -> str:

@@ -25,10 +25,10 @@ from broker.core.routing.forwarding import Forwarder
 from broker.core.routing.subscriptions import Subscription
 from broker.core.routing.topics import Topics
 from broker.core.rows import SubscriptionRow
-from broker.core.sessions.sessions import Connection, ConsumerDelivery, Session
+from broker.core.sessions.sessions import ConsumerDelivery
 from broker.core.settings import QueuePolicy
 from broker.core.site.retained_interest import RetainedInterest
-from broker.core.site.site_consumer import SiteConsumer, UnackedByConsumer, ranges_of
+from broker.core.site.site_consumer import SiteConsumer, SiteSession, ranges_of
 from broker.core.site.site_greetings import SiteGreetings
 from broker.core.site.site_intake import SiteIntake
 from sapwood.protocol import bundles, destinations
@@ -48,8 +48,8 @@ _RECOVERED: Final = "recovered"
 class SiteClient(Policy):
     """One for each node, whether it has a site broker or not. All calls are synchronous; `wake` must follow.
 
-    `consumers`: by destination, their ids. The policies
-    `for_site` get what is for the broker; they are told when `wanted` may have changed (`wanted_changed`).
+    `consumers`: by destination, their ids. The policies `for_site` get what is for the broker; they are told
+    when `wanted` may have changed (`wanted_changed`).
     """
 
     def __init__(
@@ -74,21 +74,22 @@ class SiteClient(Policy):
         self.greetings = SiteGreetings(context, topics.retained, topics.greetings)
         self.consumers: dict[Destination, set[str]] = {}
         self._up = False
-        self._unacked = UnackedByConsumer()
-        self._session = Session(SITE, unacked=self._unacked)
-        self._connection = Connection(lambda frame: None, "site broker", "site broker")
-        self._connection.session = self._session
-        self._session.connections.add(self._connection)
+        self._made: SiteSession | None = None
         self._queues: dict[Destination, SiteConsumer] = {}
         self._all: SiteConsumer | None = None
         self._retained: dict[str, bytes] = {}
         self._wanted: set[Destination] | None = None
         self._wanted_topics: PatternTrie[Destination] = PatternTrie()
 
+    @property
+    def _hand(self) -> SiteSession:
+        """Made when it is needed first: most nodes have nothing for a site's broker."""
+        self._made = self._made or SiteSession()
+        return self._made
+
     def __repr__(self) -> str:
-        wanted = len(self._wanted or ())
-        counts = f"consumers={len(self.consumers)} unanswered={self.unanswered} wanted={wanted}"
-        return f"<SiteClient of {self._context.name} {counts}>"
+        counts = f"consumers={len(self.consumers)} unanswered={self.unanswered}"
+        return f"<SiteClient of {self._context.name} {counts} wanted={len(self._wanted or ())}>"
 
     @property
     def unanswered(self) -> int:
@@ -103,7 +104,7 @@ class SiteClient(Policy):
     @property
     def totals(self) -> tuple[int, int]:
         """Messages taken from the broker and given to it since the start, again ones included."""
-        return self._intake.taken, self._connection.messages_out
+        return self._intake.taken, self._hand.connection.messages_out
 
     def _readers(self) -> list[SiteConsumer]:
         return [*self._queues.values(), *([self._all] if self._all is not None else [])]
@@ -221,9 +222,9 @@ class SiteClient(Policy):
 
     def _attach(self, queues: list[Queue]) -> SiteConsumer:
         clock = self._context.clock
-        reader = SiteConsumer(self._session, self._connection, queues, self._given, clock.read)
+        reader = SiteConsumer(self._hand.session, self._hand.connection, queues, self._given, clock.read)
         reader.credit = CREDIT if self._up else 0
-        self._session.add(reader)
+        self._hand.session.add(reader)
         queues[0].consumers.append(reader)
         for queue in queues:
             self._forwarder.dispatch(queue)
@@ -282,7 +283,7 @@ class SiteClient(Policy):
         self._detach(self._queues.pop(key))
 
     def _detach(self, reader: SiteConsumer) -> None:
-        self._session.remove(reader)
+        self._hand.session.remove(reader)
         for queue in reader.queues:
             queue.consumers[:] = [each for each in queue.consumers if each is not reader]
         self._give_back([reader])
@@ -318,11 +319,11 @@ class SiteClient(Policy):
         again: dict[Queue, dict[int, QueueEntry]] = {}
         leaving = set(readers)
         for reader in readers:
-            for given in self._unacked.of(reader):
-                self._unacked.remove(given)
+            for given in self._hand.unacked.of(reader):
+                self._hand.unacked.remove(given)
                 entry = given.entry
                 if heir := self._heir(entry.queue, leaving):
-                    self._unacked.put(given._replace(consumer=heir))
+                    self._hand.unacked.put(given._replace(consumer=heir))
                     heir.outstanding += given.messages
                     continue
                 entry.given &= ~given.bits
@@ -347,19 +348,19 @@ class SiteClient(Policy):
         own = [id for id in ids if id > 0]
         self.greetings.answered(id for id in ids if id < 0)
         if own:
-            self._switch.receive(self._connection, [Acknowledge(ranges_of(own))])
+            self._switch.receive(self._hand.connection, [Acknowledge(ranges_of(own))])
 
     def refuse(self, id: int, reason: str) -> None:
         """The broker will not have it: a dead letter, but for a greeting, which is kept anyway."""
         if id < 0:
             self.greetings.answered((id,))
-        for given, bits in self._unacked.take_out(id):
+        for given, bits in self._hand.unacked.take_out(id):
             self._dispatcher.bury_part(given.entry, bits, reason)
             self._dispatch(given)
 
     def again(self, delivery: BrokerDelivery) -> None:
         """The broker threw this away, since nobody read it then; somebody does now: it waits again."""
-        for given, bits in self._unacked.take_out(delivery.id, delivery.at):
+        for given, bits in self._hand.unacked.take_out(delivery.id, delivery.at):
             given.entry.given &= ~bits
             given.entry.queue.waiting.put_back([given.entry])
             self._dispatch(given)

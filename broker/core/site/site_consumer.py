@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 import msgspec
 
 from broker.core.messages.queue import Queue, QueueEntry
+from broker.core.messages.queue_names import SITE
 from broker.core.messages.unpacked import elapsed
 from broker.core.sessions.sessions import (
     Connection,
@@ -52,6 +53,22 @@ class UnackedByConsumer(Unacked):
 
     def of(self, consumer: PushConsumer | None) -> list[ConsumerDelivery]:
         return super().of(None) if consumer is None else list(self._by.get(consumer, {}).values())
+
+
+class SiteSession:
+    """The site's broker as a client of this node's switch: a session with one connection."""
+
+    __slots__ = ("connection", "session", "unacked")
+
+    def __init__(self) -> None:
+        self.unacked = UnackedByConsumer()
+        self.session = Session(SITE, unacked=self.unacked)
+        self.connection = Connection(lambda frame: None, "site broker", "site broker")
+        self.connection.session = self.session
+        self.session.connections[self.connection] = None
+
+    def __repr__(self) -> str:
+        return f"<SiteSession {self.session!r}>"
 
 
 class SiteConsumer(PushConsumer):

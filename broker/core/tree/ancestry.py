@@ -71,12 +71,12 @@ class Ancestry(Policy):
         link, now = neighbour.link, (self.chain, self.further)
         if neighbour.relation is not Relation.CHILD or link is None:
             return
-        if (link.hello.chain, link.hello.above) != now:
+        if (up.ours.chain, up.ours.above) != now:
             link.say.chain(*now)
 
-    def objection(self, parent: Hello, way: list[str]) -> str:
-        """Why this parent, with this way up, cannot be above this node; '' if it can."""
-        return self._root.objection(parent, way)
+    def objection(self, parent: Hello) -> str:
+        """Why this parent, with its way up, cannot be above this node; '' if it can."""
+        return self._root.objection(parent.name, parent.role, parent.mesh, way_of(parent))
 
     def said(self, neighbour: Neighbour, event: Event) -> None:
         if isinstance(event, ChainChanged) and neighbour.relation is Relation.PARENT:
@@ -89,8 +89,8 @@ class Ancestry(Policy):
             text = f"{me!r} is in its own chain of parents: {' > '.join(chain)}"
             self._links.refuse(link, Refusal.CYCLE, text)
             return
-        assert link.peer is not None
-        objection = self.objection(link.peer, way_up(chain, parent.detail.mesh))
+        detail, way = parent.detail, way_up(chain, parent.detail.mesh)
+        objection = self._root.objection(parent.name, detail.role, detail.mesh, way)
         if objection:
             self._links.refuse(link, Refusal.SECOND_ROOT, objection)
             return

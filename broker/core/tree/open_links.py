@@ -1,6 +1,5 @@
 """Open links: those that are not over, whether their handshake is done or not, and whose they are."""
 
-from functools import partial
 from typing import Final
 
 from broker.core.context import Context
@@ -18,12 +17,16 @@ class Peer:
     """The other end of a link. `expected`: whom it was dialled for, '' = whoever is there.
 
     `relation`: what it is to this node; known of a link that this node dials. `shown`: on its carrier.
-    `secret`: what it has to prove itself with, None = nothing. `name`: once the link is up.
+    `secret`: what it has to prove itself with, None = nothing. `name`: once the link is up. `talking`: where
+    the link stands while it has something to send.
     """
 
-    __slots__ = ("expected", "name", "relation", "secret", "shown")
+    __slots__ = ("_link", "_talking", "expected", "name", "relation", "secret", "shown")
 
-    def __init__(self, expected: str, relation: Relation, shown: Shown) -> None:
+    def __init__(
+        self, link: Link, talking: dict[Link, None], expected: str, relation: Relation, shown: Shown
+    ) -> None:
+        self._link, self._talking = link, talking
         self.expected = expected
         self.relation = relation
         self.shown = shown
@@ -32,6 +35,10 @@ class Peer:
 
     def __repr__(self) -> str:
         return f"<Peer {self.name or self.expected or 'unknown'} {self.relation}>"
+
+    def talk(self) -> None:
+        """There is something to send to it."""
+        self._talking[self._link] = None
 
 
 class OpenLinks:
@@ -42,7 +49,7 @@ class OpenLinks:
     def __init__(self, context: Context) -> None:
         self._context = context
         self.peers: dict[Link, Peer] = {}
-        self.talking: set[Link] = set()
+        self.talking: dict[Link, None] = {}
         self.closing: list[Link] = []
 
     def __repr__(self) -> str:
@@ -53,15 +60,15 @@ class OpenLinks:
 
     def dial(self, link: Link, expected: str, relation: Relation, shown: Shown) -> None:
         """A new link that this node dials."""
-        self._add(link, Peer(expected, relation, shown))
+        self._add(link, expected, relation, shown)
 
     def accept(self, link: Link, shown: Shown) -> None:
         """A new link that another node dials."""
-        self._add(link, Peer("", Relation.CHILD, shown))
+        self._add(link, "", Relation.CHILD, shown)
 
-    def _add(self, link: Link, peer: Peer) -> None:
-        self.peers[link] = peer
-        link.when_there_is_output(partial(self.talking.add, link))
+    def _add(self, link: Link, expected: str, relation: Relation, shown: Shown) -> None:
+        peer = self.peers[link] = Peer(link, self.talking, expected, relation, shown)
+        link.when_there_is_output(peer.talk)
 
     def is_dialling(self, name: str, relation: Relation) -> bool:
         """Is there a link that this node dials for somebody?"""

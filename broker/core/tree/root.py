@@ -9,7 +9,7 @@ import msgspec
 
 from broker.core.context import Context
 from broker.core.rows import MetaRow
-from treeconnector.frames import Hello
+from treeconnector.frames import Member
 from treeconnector.roles import role_of
 
 
@@ -33,19 +33,19 @@ class ChainRoot:
         else:
             self.forget()
 
-    def objection(self, parent: Hello, chain: list[str]) -> str:
-        """Why this chain, the parent's own, cannot be above this node; '' if it can."""
+    def objection(self, parent: str, role: str, mesh: list[Member], chain: list[str]) -> str:
+        """Why this chain, the parent's own, cannot be above this node; '' if it can. `mesh`: beside it."""
         me, known = self._context.name, self.name
-        others = {each.name for each in parent.mesh}
-        if not known or known in chain or known in others or not _is_whole(parent.role, chain):
+        others = {each.name for each in mesh}
+        if not known or known in chain or known in others or not _is_whole(role, chain):
             return ""
-        if self.parent == parent.name or self.parent in others:
+        if self.parent == parent or self.parent in others:
             return ""
-        before = self._context.parents.get(parent.name)
+        before = self._context.parents.get(parent)
         if before is not None and before.lists(self.parent):
             return ""  # who told has left their mesh since
         return (
-            f"{me!r} belongs below the root {known!r}, but {parent.name!r} is below the root {chain[-1]!r}:"
+            f"{me!r} belongs below the root {known!r}, but {parent!r} is below the root {chain[-1]!r}:"
             f" a tree has one root. Correct the parent in the file of {me!r}; or, if this is meant, run"
             f" 'sapwood node leave' at {me!r} while its old parent is there, or 'sapwood node forget {known}'"
         )

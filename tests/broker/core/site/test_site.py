@@ -423,7 +423,7 @@ def test_of_very_many_queues_each_unanswered_message_is_looked_at_once(
     forest.settle(1.0)
     assert broker.site.unanswered == len(queues)
     looked_at, asked = 0, 0
-    kind, readers = type(broker.site._session.unacked), SiteClient._readers
+    kind, readers = type(broker.site._hand.unacked), SiteClient._readers
     plain = kind.of
 
     def of(unacked: Any, consumer: Any) -> Any:
