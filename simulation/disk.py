@@ -169,12 +169,11 @@ class Disk:
         """Only a bundle that goes, or a copy that comes, can leave a copy without its bundle. And a copy that
         changes stands in no page any more.
         """
-        bundles = self.tables[BundleRow]
-        for number in transaction.changes[CopyRow]:
+        bundles = self.tables.get(BundleRow, {})
+        for number, row in transaction.changes.get(CopyRow, {}).items():
             assert number not in self._paged, f"copy {number} changes, page {self._paged[number]} stays"
-        for row in transaction.changes[CopyRow].values():
             assert row is None or row.bundle in bundles, f"a copy of a bundle that is not there: {row}"
-        for number, bundle in transaction.changes[BundleRow].items():
+        for number, bundle in transaction.changes.get(BundleRow, {}).items():
             assert bundle is not None or number not in self._copies, f"bundle {number} goes, its copies stay"
 
     @property
@@ -187,10 +186,12 @@ class Disk:
         return [found[key] for key in sorted(found)]
 
     def copies(self, but: Covered) -> Iterator[StoredEntry]:
-        return iter(self.read_copies(sorted(row for row in self.tables[CopyRow] if row not in but), False))
+        return iter(
+            self.read_copies(sorted(row for row in self.tables.get(CopyRow, ()) if row not in but), False)
+        )
 
     def read_copies(self, rows: Sequence[int], with_bodies: bool) -> list[StoredEntry]:
-        copies, bundles = self.tables[CopyRow], self.tables[BundleRow]
+        copies, bundles = self.tables.get(CopyRow, {}), self.tables.get(BundleRow, {})
         found = [(copies[row], bundles[copies[row].bundle]) for row in rows if row in copies]
         return [
             StoredEntry(copy, bundle.header, len(bundle.body), bundle.body if with_bodies else None)
@@ -201,8 +202,8 @@ class Disk:
         return [bundle for bundle, count in self._copies.items() if count > 1]
 
     def lone_bundles(self) -> list[int]:
-        return [bundle for bundle in self.tables[BundleRow] if bundle not in self._copies]
+        return [bundle for bundle in self.tables.get(BundleRow, ()) if bundle not in self._copies]
 
     def bodies(self, rows: Iterable[int]) -> dict[int, bytes]:
-        found = self.tables[BundleRow]
+        found = self.tables.get(BundleRow, {})
         return {row: found[row].body for row in rows if row in found}

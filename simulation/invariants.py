@@ -32,6 +32,7 @@ def check_routes(sites: Sequence[Site]) -> None:
     by_name = {each.name: each for each in sites}
     for site in sites:
         for parent in parents_of(site, by_name):
+            assert parent.core.offers.down is not None
             _check_link(site, parent, site.core.offers.up, parent.core.offers.down)
             expected_chain = [site.name, parent.core.mesh.name, *parent.core.ancestry.chain[1:]]
             assert site.core.ancestry.chain == expected_chain, (

@@ -146,13 +146,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture
 def monkeypatch(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    """Replaces nothing in a compiled module, which uses its own: such a test is for the plain wheel."""
+    """Replaces nothing in a compiled module, which uses its own: such a test is for the plain wheel. A method
+    of an object that has only slots is replaced in its class.
+    """
     replace = monkeypatch.setattr
 
     def setattr(target: object, *arguments: Any, **options: Any) -> None:
         module = _module_of(target)
         if module.startswith(PURE) and str(sys.modules[module].__file__).endswith(tuple(EXTENSION_SUFFIXES)):
             pytest.skip(f"{module} is compiled: nothing in it can be replaced")
+        if not isinstance(target, str) and not hasattr(target, "__dict__"):
+            name, method = arguments
+            target, arguments = type(target), (name, staticmethod(method))
         replace(target, *arguments, **options)
 
     monkeypatch.setattr = setattr  # type: ignore[method-assign]

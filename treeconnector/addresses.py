@@ -51,6 +51,8 @@ class Entry:
 class AddressCache:
     """`capacity` gives the most entries of now. All times: running time in seconds."""
 
+    __slots__ = ("_bytes", "_capacity", "_kept", "_lent", "_names", "evicted")
+
     def __init__(self, capacity: Callable[[], int]) -> None:
         self._capacity = capacity
         self._kept: dict[str, Entry] = {}

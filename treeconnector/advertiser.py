@@ -75,6 +75,8 @@ class Up:
 class Down:
     """The children: hear of what this node and its ancestors want. `advise`: a key of `ADVISE_DOWN`."""
 
+    __slots__ = ("_kinds",)
+
     name: Final = "down"
 
     def __init__(self, advise: str = "all") -> None:
@@ -140,6 +142,10 @@ class Advertiser:
     What is in the table now counts as told. Caller's duty: restore the table first, name its
     parents, and then make the advertiser, so that a restart tells nobody anything new.
     """
+
+    __slots__ = (
+        *("_audience", "_changed", "_leaving", "_linger", "_node", "_offered", "_table", "_tally", "_unseen"),
+    )
 
     def __init__(self, table: RoutingTable, audience: Audience, node: str, linger: float = LINGER) -> None:
         self._table = table

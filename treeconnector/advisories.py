@@ -58,6 +58,8 @@ class Backlog:
     A *remove* of what the snapshot never named is said all the same; the listening end ignores it.
     """
 
+    __slots__ = ("_advices",)
+
     def __init__(self) -> None:
         self._advices: dict[Destination, Advice] = {}
 

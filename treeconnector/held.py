@@ -121,6 +121,11 @@ def anything_goes(_route: Route) -> str:
 class Held:
     """The offers of one neighbour. `legality` is asked for each route that is about to enter the table."""
 
+    __slots__ = (
+        *("_declined", "_declined_weight", "_gateway", "_legality", "_limits", "_offered_dormant", "_table"),
+        *("_tally", "_unmarked", "_waiting", "_weight", "dormant", "heard_at"),
+    )
+
     def __init__(
         self,
         table: RoutingTable,

@@ -76,6 +76,8 @@ def new_uuid(random_bytes: Callable[[int], bytes]) -> bytes:
 class BundleIds:
     """Makes ids that nobody else makes. One for each start of a node."""
 
+    __slots__ = ("_count", "_prefix", "_random_bytes")
+
     def __init__(self, random_bytes: Callable[[int], bytes]) -> None:
         self._random_bytes = random_bytes
         self._prefix = random_bytes(_PREFIX_BYTES)

@@ -66,7 +66,7 @@ class Incoming:
         self._window_bytes = window_bytes
         self._sizes: list[int] = []
         self._unacknowledged = 0
-        self._assembly = Assembly(max_message)
+        self._assembly: Assembly | None = None
         self._snapshot_left: int | None = None
         self._grants = bytearray()
 
@@ -81,7 +81,7 @@ class Incoming:
     @property
     def unfinished(self) -> int:
         """Bytes that are kept of a bundle of which not all has come."""
-        return self._assembly.arrived
+        return self._assembly.arrived if self._assembly is not None else 0
 
     def acknowledge(self, received: int) -> bool:
         """This end has committed through `received`. Returns whether that is news."""
@@ -102,7 +102,7 @@ class Incoming:
         number, size = frame.number, len(frame.header) + len(frame.body)
         if (
             number != self.received + 1
-            or self._assembly.total
+            or self._assembly is not None
             or size > self._max_message
             or len(self._sizes) >= self._window_bundles
             or self._unacknowledged >= self._window_bytes
@@ -120,9 +120,11 @@ class Incoming:
 
     def part(self, frame: Part) -> events.BundleArrived | events.VolatileArrived | None:
         """Take a piece; return the bundle when it is whole."""
-        if self._assembly.begins(frame) and frame.number != VOLATILE:
+        assembly = self._assembly or Assembly(self._max_message)
+        if assembly.begins(frame) and frame.number != VOLATILE:
             self._expect(frame.number, frame.total)
-        whole = self._assembly.add(frame)
+        whole = assembly.add(frame)
+        self._assembly = assembly if whole is None else None
         if whole is None:
             return None
         if whole.number == VOLATILE:
@@ -131,7 +133,7 @@ class Incoming:
 
     def forget(self) -> None:
         """The link has ended: what is here of unfinished things will never be whole."""
-        self._assembly.forget()
+        self._assembly = None
         self._grants = bytearray()
 
     def _expect(self, number: int, size: int) -> None:
@@ -145,7 +147,7 @@ class Incoming:
             )
 
     def _check_size(self, number: int, size: int) -> None:
-        if self._assembly.total:
+        if self._assembly is not None:
             raise SequenceError(f"another bundle between the pieces of one: {self._assembly!r}")
         if size > self._max_message:
             raise FrameError(f"bundle {number} of {size} bytes: this end takes {self._max_message} at most")

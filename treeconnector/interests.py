@@ -27,6 +27,8 @@ class Interests:
     `changed_at`: when a consumer last came or went.
     """
 
+    __slots__ = ("_consumers", "_node", "_reattach_time", "_recovering", "_table", "changed_at")
+
     def __init__(self, table: RoutingTable, node: str, reattach_time: float = REATTACH_TIME) -> None:
         self._table = table
         self._node = node

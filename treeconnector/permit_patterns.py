@@ -125,6 +125,8 @@ _Places = frozenset[_RuleLevel]
 class PatternSet:
     """Patterns, each with the rule that it comes from."""
 
+    __slots__ = ("_count", "_root")
+
     def __init__(self) -> None:
         self._root = _RuleLevel()
         self._count = 0

@@ -137,6 +137,8 @@ def check_node_rule(text: str) -> str:
 class Names:
     """The nodes that a child may be or have below it."""
 
+    __slots__ = ("_exactly", "_like")
+
     def __init__(self, child: str, patterns: Iterable[str]) -> None:
         written = [
             check_node_rule(pattern).replace(NAME, child) for pattern in patterns if pattern != NOTHING
@@ -155,6 +157,8 @@ class Names:
 
 class _Side:
     """One direction of a grant: `written`, and read. `cells`: cells of other nodes may stand in it."""
+
+    __slots__ = ("_cells", "_nodes", "_sets", "written")
 
     def __init__(self, written: Sequence[str], names: Names, more: Sequence[str], *, cells: bool) -> None:
         self.written = written
@@ -211,6 +215,8 @@ def _listed(written: Sequence[str]) -> str:
 class _Offers:
     """The channels of one direction that a grant lets through: `written`, and read."""
 
+    __slots__ = ("_rules", "written")
+
     def __init__(self, written: Sequence[str], names: Names) -> None:
         self.written = written
         self._rules = PatternSet()
@@ -225,6 +231,8 @@ class _Offers:
 
 class Rules:
     """A grant, read. Raises `PatternError` if one of its rules is none."""
+
+    __slots__ = ("consume", "grant", "names", "opens", "send", "serves")
 
     def __init__(self, grant: Grant, *, node: bool = True) -> None:
         """`node`: it is a node's, which has cells; an application has none."""

@@ -90,6 +90,11 @@ class RoutingTable:
     the neighbours whose link is up. `version`: another one after each change of a route or relation.
     """
 
+    __slots__ = (
+        *("_cached_topics", "_counts", "_earlier", "_gateways", "_keys", "_recent", "_recent_keys"),
+        *("_watchers", "_wildcards", "apart", "lines", "mesh", "parents", "static", "version"),
+    )
+
     def __init__(self, cached_topics: int = CACHED_TOPICS) -> None:
         self._keys: dict[Destination, Route | _Several] = {}
         self._gateways: dict[str, dict[Destination, Route]] = {}

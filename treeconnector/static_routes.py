@@ -122,6 +122,8 @@ class StaticRoutes:
     `steers`: is there a route that changes the way of messages which have one?
     """
 
+    __slots__ = ("_count", "_kept", "aliases", "defaults", "dumpster", "exact", "reserves", "steers")
+
     def __init__(self) -> None:
         self._kept: dict[str, dict[Destination | None, tuple[str, ...]]] = {}
         self._count = 0

@@ -99,6 +99,10 @@ class Stream:
         return self.end_sent and self.end_came
 
 
+_NONE_READY: Final[OrderedDict[int, None]] = OrderedDict()
+_NONE_OWED: Final[dict[int, int]] = {}
+
+
 class Streams:
     """All of one link. `most`: the peer may have so many open, of its own; `peer_takes`: of ours, 0 before it
     is up and with a peer that knows no streams. `pool`: of all links of this node.
@@ -119,8 +123,7 @@ class Streams:
         self._latest = 0
         self._ours = self._theirs = 0
         self._lent = 0
-        self._ready: OrderedDict[int, None] = OrderedDict()
-        self._owed: dict[int, int] = {}
+        self._ready, self._owed = _NONE_READY, _NONE_OWED  # shared until there is a stream
 
     def __repr__(self) -> str:
         return f"<Streams open={len(self.open)} ready={len(self._ready)}>"
@@ -147,9 +150,14 @@ class Streams:
         if not self.has_room:
             raise LocalError(f"the peer takes no more streams: {self!r}")
         number, self._next = self._next, self._next + 2
-        self.open[number] = Stream(ours=True)
+        self._add(number, Stream(ours=True))
         self._ours += 1
         return number
+
+    def _add(self, number: int, stream: Stream) -> None:
+        if not self.open:
+            self._ready, self._owed = OrderedDict(), {}
+        self.open[number] = stream
 
     def accept(self, number: int) -> bool:
         """A stream of the peer's is open. Returns whether it is still there to be told so."""
@@ -251,7 +259,9 @@ class Streams:
 
     def take_sent(self) -> dict[int, int]:
         """Bytes of each stream that were taken since this was asked last."""
-        sent, self._sent = self._sent, {}
+        sent = self._sent
+        if sent:
+            self._sent = {}
         return sent
 
     def credits(self) -> list[Frame]:
@@ -336,7 +346,7 @@ class Streams:
             raise FrameError(f"a stream of channel {frame.channel.hex()[:40]} after {frame.hops} hops")
         self._latest = number
         self._theirs += 1
-        self.open[number] = Stream(ours=False)
+        self._add(number, Stream(ours=False))
         return events.StreamAsked(number, frame.to, frame.name, frame.origin, frame.channel, frame.hops)
 
     def accepted(self, frame: StreamOpened) -> events.Event | None:

@@ -244,7 +244,7 @@ async def status(node: NodeReport) -> Status:
         connections=connections,
         rates=Rates(**{name: round(rate, 3) for name, rate in core.statistics.rates._asdict().items()}),
         routes=most_routes(core.table.counts().items()),
-        offered={"up": core.offers.up.count, "down": core.offers.down.count},
+        offered={"up": core.offers.up.count, "down": down.count if (down := core.offers.down) else 0},
         retained=len(core.topics.retained),
         counters=dict(core.counters),
         warnings=node.warnings,

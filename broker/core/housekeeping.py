@@ -33,6 +33,11 @@ _PRODUCER_RETENTION: Final = 7 * 86_400.0
 class Housekeeping:
     """Once a second: expiry, hold time, dead letters, old ids, retention of routes and subscriptions."""
 
+    __slots__ = (
+        *("_arrivals", "_backpressure", "_context", "_dispatcher", "_held", "_lookup", "_neighbours"),
+        *("_queues", "_relocation", "_subscriptions", "_switch", "_topics", "next"),
+    )
+
     def __init__(
         self,
         context: Context,

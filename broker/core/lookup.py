@@ -44,6 +44,11 @@ class Lookup:
     `strangers`: children of the other roots of the mesh that were never linked with this one.
     """
 
+    __slots__ = (
+        *("custody", "leaving", "meshed", "mine", "neighbours", "parents", "policies", "static", "strangers"),
+        *("table", "zone"),
+    )
+
     def __init__(self, context: Context, zone: str) -> None:
         self.policies = context.policies
         self.custody = context.custody

@@ -7,7 +7,7 @@ Law: nothing leaves this node before what it rests on is on disk, but for delive
 upstream node has committed, and for non-persistent messages.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from broker.core.clients import duplicate_injection
@@ -44,7 +44,7 @@ from broker.core.policies.loans import Loans
 from broker.core.policies.permits import ChildPermits
 from broker.core.policies.replies import Replies
 from broker.core.policies.statistics import COUNTED, Statistics
-from broker.core.policy import Policies, Policy
+from broker.core.policy import Policies
 from broker.core.restore import Restoration, Rows
 from broker.core.routing.addresses import LogicalAddresses
 from broker.core.routing.admission import MessageAdmission
@@ -85,6 +85,16 @@ class NodeCore:
     `secret_of`, `secret_of_core`: see `LinkAdmission.configure`. `fine_clock`: for the trace alone, seconds
     of running time that go on between two calls of `advance`.
     """
+
+    __slots__ = (
+        *("_changed_routes", "_link_custody", "_ticks", "_unsaid", "admission", "advertising", "ancestry"),
+        *("arrivals", "batching", "below", "channels", "clock", "context", "counters", "custody"),
+        *("dead_letters", "demand", "dispatcher", "following", "forwarder", "handover", "housekeeping"),
+        *("interests", "kept_sessions", "link_maker", "links", "loans", "logical_addresses", "lookup"),
+        *("mandatory", "mesh", "message_admission", "moving", "neighbourhood", "neighbours", "offers"),
+        *("permits", "policies", "relocation", "removal", "retained_interest", "role", "root", "settings"),
+        *("site", "static_routing", "statistics", "switch", "table", "topics", "trace", "upward"),
+    )
 
     def __init__(
         self,
@@ -142,8 +152,7 @@ class NodeCore:
         may_enter = self.message_admission = MessageAdmission(context, lookup, topics)
         arrivals = self.arrivals = Arrivals(context, forwarder, lookup, dispatcher, topics, may_enter)
         ids = BundleIds(random_bytes)
-        entered = self.trace.entered
-        batching = self.batching = Batching(identity, ids, lookup.address, arrivals.enter, entered)
+        batching = self.batching = Batching(identity, ids, lookup.address, arrivals.enter, self.trace.entered)
         switch = self.switch = duplicate_injection.switch_for(settings)(
             context, forwarder, dispatcher, topics, self.interests, batching, may_enter
         )
@@ -153,7 +162,7 @@ class NodeCore:
         static_routing = self.static_routing = StaticRouting(context, forwarder, lookup)
         dead_letters = self.dead_letters = Redrive(context, forwarder, topics, arrivals, removal)
         self.mandatory = MandatoryNotices(context, lookup, dispatcher, batching)
-        backpressure = self.backpressure = Backpressure(context, lookup, may_enter)
+        backpressure = Backpressure(context, lookup, may_enter)
         logical_addresses = self.logical_addresses = LogicalAddresses(
             context, forwarder, lookup, dispatcher, addresses or []
         )
@@ -162,7 +171,7 @@ class NodeCore:
         root = self.root = ChainRoot(context)
         ancestry = self.ancestry = Ancestry(context, links, root)
         loans = self.loans = Loans(context, dead_letters)
-        replies = self.replies = Replies(context, may_enter)
+        replies = Replies(context, may_enter)
         permits = self.permits = ChildPermits(context, may_enter, ancestry, loans, replies)
         following = self.following = Following(context, forwarder, lookup, arrivals, upward)
         demand = self.demand = Demand(context, forwarder, lookup, topics, upward, following)
@@ -203,10 +212,13 @@ class NodeCore:
             context, lookup, dispatcher, topics, arrivals, switch, relocation, backpressure
         )
         self._changed_routes: dict[Destination, None] = {}
-        self._unsaid = True
-        self._ticks = now
+        self._unsaid, self._ticks = True, now
         self.table.watch(self._route_changed)
-        self.policies.add(self._policies())
+        add = self.policies.add  # all that decide about messages, or are told of them, in the order of asking
+        add((permits, loans, replies, logical_addresses, backpressure, self.mandatory, retained_interest))
+        add((ancestry, self.advertising, static_routing, neighbourhood, own_mesh, self.site))
+        add((self.site.greetings, relocation, following, demand, handover, removal, self.kept_sessions))
+        add((self.channels, self.statistics))
         self.table.put(Route(domain(name), LOCAL, True, name, "start", bundles.VERSION))
 
     def __repr__(self) -> str:
@@ -222,33 +234,6 @@ class NodeCore:
         """The parent, of several the first whose link is up. For people: messages choose by destination."""
         parents = self.context.parents.values()
         return next((parent for parent in parents if parent.up), next(iter(parents), None))
-
-    def _policies(self) -> Iterable[Policy]:
-        """All that decide about messages, or are told of them, in the order in which they are asked."""
-        return (
-            self.permits,
-            self.loans,
-            self.replies,
-            self.logical_addresses,
-            self.backpressure,
-            self.mandatory,
-            self.retained_interest,
-            self.ancestry,
-            self.advertising,
-            self.static_routing,
-            self.neighbourhood,
-            self.mesh,
-            self.site,
-            self.site.greetings,
-            self.relocation,
-            self.following,
-            self.demand,
-            self.handover,
-            self.removal,
-            self.kept_sessions,
-            self.channels,
-            self.statistics,
-        )
 
     # --- start
 
@@ -429,8 +414,7 @@ class NodeCore:
         """Keep the running time on disk if what is there is older than so many seconds: an idle node too."""
         if self.clock.now - self._ticks >= older:
             self._ticks = self.clock.now
-            ticks = MetaRow("ticks", str(int(self._ticks * 1000)).encode())
-            self.custody.transaction.changes[MetaRow][ticks.name] = ticks
+            self.custody.transaction.put(MetaRow("ticks", str(int(self._ticks * 1000)).encode()))
 
     def committed(self, turn: CommitBatch) -> None:
         """The turn is on disk: tell everybody."""

@@ -26,6 +26,8 @@ class Policy:
     Each `why_not_…` gives the reason of a refusal, '' if there is none.
     """
 
+    __slots__ = ()
+
     def restore(self, meta: Mapping[str, bytes]) -> None:
         """At a start, before anything else: values on disk, by their names."""
 

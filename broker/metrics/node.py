@@ -255,7 +255,7 @@ def _routes(core: NodeCore) -> list[Family]:
             "Routes that are offered to the parents (up), to children (down), in the mesh (mesh).",
         )
         .add(core.offers.up.count, direction="up")
-        .add(core.offers.down.count, direction="down")
+        .add(core.offers.down.count if core.offers.down is not None else 0, direction="down")
         .add(core.offers.beside.count if core.offers.beside is not None else 0, direction="mesh"),
         heard,
         told,

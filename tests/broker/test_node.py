@@ -43,6 +43,7 @@ async def test_a_mistake_of_ours_stops_the_node_and_loses_nothing(
     assert "mistake in Sapwood (KeyError('a mistake'))" in str(node.driver.failure)
     assert not node.ready
     await node.stop()
+    monkeypatch.undo()
     with pytest.raises(Unconfirmed):
         await client.flush(timeout=0.05)
     await client.close(wait=False)
@@ -137,12 +138,15 @@ def _commit_within_a_turn(node: Node, monkeypatch: pytest.MonkeyPatch) -> list[T
     return submitted
 
 
-async def test_what_nobody_waits_for_has_its_turn_when_nobodys_work_is_under_way(tmp_path: Path) -> None:
+async def test_what_nobody_waits_for_has_its_turn_when_nobodys_work_is_under_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     node = Node(_site(tmp_path))
     await node.start()
     turns: list[int] = []
     whole = node.core.is_urgent
-    node.core.is_urgent = lambda: turns.append(node.shares.under_way) or whole()  # type: ignore[method-assign,func-returns-value]
+    asked = lambda: turns.append(node.shares.under_way) or whole()  # type: ignore[func-returns-value]  # noqa: E731
+    monkeypatch.setattr(node.core, "is_urgent", asked)
     await asyncio.sleep(0.05)
     work = asyncio.create_task(shares.LoopShare(node.shares, node.wake).give_way())
     await asyncio.sleep(0)

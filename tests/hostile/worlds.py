@@ -58,7 +58,7 @@ def play_link(data: bytes) -> None:
             link.data_to_send(MIB)
         link.handle_timer(30.0)
         assert ends <= 1
-        assert len(link.incoming._assembly._body) <= MIB
+        assert link.incoming.unfinished <= MIB
 
 
 class World:

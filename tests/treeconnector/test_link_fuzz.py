@@ -102,8 +102,7 @@ def in_state(links, state, dials):
 
 def holds_little(link: Link):
     """What a peer can make us keep: part of a bundle, and a few words in answer."""
-    assembly = link.incoming._assembly
-    assert len(assembly._body) + len(assembly._header) <= link._settings.max_message
+    assert link.incoming.unfinished <= link._settings.max_message
     assert link._out._control_bytes < 10_000
 
 

@@ -74,6 +74,8 @@ class Batching:
     `open`: what has been gathered and is no bundle yet.
     """
 
+    __slots__ = ("_address", "_enter", "_entered", "_identity", "_ids", "_in_vain", "open")
+
     def __init__(
         self,
         identity: Identity,

@@ -43,6 +43,8 @@ def warning(rate: float, seed: int) -> str:
 class Dice:
     """Says of the next message of a destination whether it is given twice; a row of its own for each."""
 
+    __slots__ = ("_rows", "rate", "seed")
+
     def __init__(self, rate: float, seed: int) -> None:
         self.rate = rate
         self.seed = seed
@@ -62,6 +64,8 @@ class Dice:
 
 class _Second:
     """What a session that transfers is still to be given again, and what it was."""
+
+    __slots__ = ("due", "given", "rolled")
 
     def __init__(self) -> None:
         self.rolled = -1

@@ -146,6 +146,11 @@ class KeptSession:
 class KeptSessions(Policy):
     """Of one node, by token."""
 
+    __slots__ = (
+        *("_context", "_ending", "_producers", "_sessions", "_spaces", "_spent", "_topics"),
+        *("_total", "_unseen"),
+    )
+
     def __init__(self, context: Context, topics: Topics, producers: Producers) -> None:
         self._context = context
         self._topics = topics

@@ -12,6 +12,8 @@ from treeconnector.interests import Interests
 class LocalInterest:
     """Of one node: who reads here, its own site broker's consumers included."""
 
+    __slots__ = ("_context", "_events", "_interests", "_topics")
+
     def __init__(self, context: Context, topics: Topics, interests: Interests) -> None:
         self._context = context
         self._topics = topics

@@ -39,6 +39,8 @@ _ALL: Final = ""
 class LocalQueues:
     """Makes and finds them. Calls are synchronous and pure."""
 
+    __slots__ = ("_custody", "_made", "_made_by", "_makers", "_node", "_owned", "_random_bytes", "_settings")
+
     def __init__(
         self,
         node: str,

@@ -50,6 +50,11 @@ _MOST_GONE: Final = 100_000
 class MandatoryNotices(Policy):
     """Answers for queues that nobody serves. `watched`: queues where a sender waits to be told."""
 
+    __slots__ = (
+        *("_batching", "_began", "_context", "_dispatcher", "_gone", "_gone_here", "_here", "_looks"),
+        *("_lookup", "watched"),
+    )
+
     def __init__(self, context: Context, lookup: Lookup, dispatcher: Dispatcher, batching: Batching) -> None:
         self._context = context
         self._lookup = lookup

@@ -29,6 +29,8 @@ from treeconnector.positions import MAX_NUMBER
 class Producers:
     """The way in for messages. `streams`: by name; those that have sent last are the last."""
 
+    __slots__ = ("_admission", "_context", "_entry", "_node", "_store", "streams")
+
     def __init__(self, context: Context, entry: Batching, admission: MessageAdmission) -> None:
         self._node = context.name
         self._context = context

@@ -16,6 +16,8 @@ from broker.core.sessions.sessions import ConsumerDelivery, PushConsumer, Sessio
 class Settlement:
     """Of all sessions of one node."""
 
+    __slots__ = ("_context", "_custody", "_dispatcher", "_forwarder", "_policies")
+
     def __init__(self, context: Context, forwarder: Forwarder, dispatcher: Dispatcher) -> None:
         self._context = context
         self._forwarder = forwarder

@@ -43,6 +43,8 @@ class Transfers:
     `unreadable`: the caller refuses these.
     """
 
+    __slots__ = ("_context", "_custody", "_dispatcher", "_forwarder", "unreadable")
+
     def __init__(self, context: Context, forwarder: Forwarder, dispatcher: Dispatcher) -> None:
         self._context = context
         self._forwarder = forwarder

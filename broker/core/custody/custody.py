@@ -42,6 +42,13 @@ class Custody:
     `buried`: messages that became dead letters since the start, by the head of the reason.
     """
 
+    __slots__ = (
+        *("_added", "_cache_bytes", "_cached", "_found", "_loaded_before", "_next_bundle", "_next_copy"),
+        *("_node", "_read_bodies", "_senders", "_settings", "_unreferenced", "buried", "consumers", "dead"),
+        *("directed", "expiry", "fresh", "kept", "mine", "paging", "queues", "spools", "stirred"),
+        *("trace", "transaction"),
+    )
+
     def __init__(
         self,
         node: str,

@@ -19,6 +19,8 @@ _LATER: Final = 5.0
 class Expiry:
     """Of all entries of a node whose messages all expire, and of the pages that stand for some."""
 
+    __slots__ = ("_heap", "_order", "_page_room", "_pages", "_room")
+
     def __init__(self) -> None:
         self._heap: list[tuple[float, int, QueueEntry]] = []
         self._room = _FEW

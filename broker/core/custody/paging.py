@@ -73,6 +73,11 @@ class Paging:
     `doubted_before`: bundles below that row may have arrived where they go, whatever their header says.
     """
 
+    __slots__ = (
+        *("_alone", "_custody", "_most", "_read", "_wide", "crowded", "doubted_before", "parted", "resting"),
+        *("shared", "unsure", "warm", "window"),
+    )
+
     def __init__(self, keeper: Keeper, read_copies: ReadCopies, most: int) -> None:
         self._custody = keeper
         self._read = read_copies

@@ -25,6 +25,8 @@ class Cold(NamedTuple):
 class Shared:
     """By the row of the bundle."""
 
+    __slots__ = ("_count", "_runs")
+
     def __init__(self) -> None:
         self._runs: dict[int, dict[int, int]] = {}
         self._count = 0

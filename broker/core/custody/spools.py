@@ -35,7 +35,7 @@ class Spools(dict[Spool, int]):
 
     def __init__(self) -> None:
         super().__init__(dict.fromkeys(Spool, 0))
-        self.parents: dict[str, None] = {}
+        self.parents: Mapping[str, object] = {}
         self.came: Counter[str] = Counter()
 
     def count(self, entry: QueueEntry, sign: int) -> None:

@@ -38,6 +38,11 @@ PAYS: Final = 3
 class Dispatcher:
     """Gives messages to the consumers of one node."""
 
+    __slots__ = (
+        *("_next_commit", "_paid_at", "_resting", "clock", "counters", "custody", "holds", "order"),
+        *("policies", "seen", "settings", "transfer_ids", "trials"),
+    )
+
     def __init__(self, context: Context, lookup: Lookup) -> None:
         self.settings = settings = context.settings
         self.clock = clock = context.clock

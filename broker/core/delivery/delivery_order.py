@@ -28,6 +28,8 @@ class DeliveryOrder:
     `_given`: its start and its id. `size`: bytes of their names.
     """
 
+    __slots__ = ("_given", "size")
+
     def __init__(self) -> None:
         self._given: OrderedDict[_Stream, tuple[int, bytes]] = OrderedDict()
         self.size = 0

@@ -26,6 +26,8 @@ PATIENCE: Final = 10.0
 class PoisonWatch:
     """Of all consumers of one node. `dispatch`: let go on what waits in a queue."""
 
+    __slots__ = ("_awaited", "_clock", "_dispatch")
+
     def __init__(self, clock: Clock, dispatch: Callable[[Queue], None]) -> None:
         self._clock = clock
         self._dispatch = dispatch

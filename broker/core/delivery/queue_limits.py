@@ -23,6 +23,8 @@ _RELIEF: Final = 0.8
 class QueueLimits:
     """The limits of a node's queues. `bury`: makes an entry that is in no `waiting` a dead letter."""
 
+    __slots__ = ("_bury", "_custody", "_lookup", "_neighbours", "_settings")
+
     def __init__(self, context: Context, lookup: Lookup, bury: Callable[[QueueEntry, str], None]) -> None:
         self._settings = context.settings
         self._custody = context.custody

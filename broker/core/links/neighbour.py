@@ -30,6 +30,7 @@ from treeconnector.hellos import mesh_name
 from treeconnector.link import Link, Standing
 from treeconnector.permits import Permit
 from treeconnector.relations import Relation
+from treeconnector.roles import role_of
 from treeconnector.wording import counted
 
 _LISTED: Final = 10
@@ -313,7 +314,7 @@ class Neighbour:
         self.spool_holds.clear()
         self.told_refusals = 0
         self.queue.end_rest()
-        self.detail.incarnation, self.detail.role = hello.incarnation, hello.role
+        self.detail.incarnation, self.detail.role = hello.incarnation, role_of(hello.role).name
         self.detail.zone, self.detail.mesh = hello.zone, self.may_have(hello.mesh)
         self.detail.addresses, self.detail.down_since = hello.addresses, 0.0
 

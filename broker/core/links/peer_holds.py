@@ -16,6 +16,7 @@ MOST_BYTES_ASKED: Final = MOST_BYTES // 2
 _SHOWN: Final = 10
 _LONGEST: Final = 100
 _WEIGHT: Final = 100  # of a text beside its letters
+_NONE: Final[dict[str, None]] = {}
 
 
 class PeerHolds:
@@ -24,7 +25,7 @@ class PeerHolds:
     __slots__ = ("_bytes", "destinations")
 
     def __init__(self) -> None:
-        self.destinations: dict[str, None] = {}
+        self.destinations = _NONE  # shared, since nearly all links hold nothing
         self._bytes = 0
 
     def __repr__(self) -> str:
@@ -41,6 +42,7 @@ class PeerHolds:
 
     def add(self, destination: str) -> None:
         if destination not in self.destinations:
+            self.destinations = self.destinations or {}
             self.destinations[destination] = None
             self._bytes += _size(destination)
 
@@ -58,8 +60,7 @@ class PeerHolds:
             self._bytes -= _size(destination)
 
     def clear(self) -> None:
-        self.destinations.clear()
-        self._bytes = 0
+        self.destinations, self._bytes = _NONE, 0
 
     def shown(self, most: int = _SHOWN) -> list[str]:
         """The first few, cut."""

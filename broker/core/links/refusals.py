@@ -17,6 +17,9 @@ class RefusalCount(NamedTuple):
     times: int
 
 
+_NONE: Final[dict[str, RefusalCount]] = {}
+
+
 class Refusals:
     """Of one neighbour, in one direction. `total`: since the start."""
 
@@ -24,7 +27,7 @@ class Refusals:
 
     def __init__(self) -> None:
         self.total = 0
-        self._by_rule: dict[str, RefusalCount] = {}
+        self._by_rule = _NONE  # shared, since hardly a neighbour is refused anything
 
     def __repr__(self) -> str:
         return f"<Refusals total={self.total} rules={len(self._by_rule)}>"
@@ -34,6 +37,7 @@ class Refusals:
         self.total += count
         rule, _, what = text.partition(", not ")
         rule = rule[:_LONGEST]
+        self._by_rule = self._by_rule or {}
         known = self._by_rule.pop(rule, None)
         self._by_rule[rule] = RefusalCount(rule, what[:_LONGEST], count + (known.times if known else 0))
         if len(self._by_rule) > _MOST:

@@ -29,6 +29,8 @@ class IdentitySet:
     times is counted.
     """
 
+    __slots__ = ("_again", "_bits", "count")
+
     def __init__(self) -> None:
         self._bits: dict[bytes, dict[int, int]] = {}
         self._again: Counter[bytes] = Counter()
@@ -106,6 +108,8 @@ class HeldIdentities:
     with it.
     """
 
+    __slots__ = ("_queued", "_subscribed", "cold")
+
     def __init__(self) -> None:
         self._queued: dict[bytes, list[QueueEntry]] = {}
         self._subscribed: dict[bytes, int] = {}
@@ -168,6 +172,8 @@ class HeldIdentities:
 class DeliveredIdentities:
     """Bundles of which messages were dealt with here, for `dedup_window` seconds of running time; the latest
     only, for they are in memory and are read at each start. An older version kept ids without origins."""
+
+    __slots__ = ("_at", "_clock", "_part", "_window")
 
     def __init__(self, clock: Clock, window: float) -> None:
         self._clock = clock

@@ -100,6 +100,8 @@ def summary_in(row: PageRow) -> Summary:
 class Covered:
     """Which rows of entries stand in pages: a bit for each, by `BLOCK` rows."""
 
+    __slots__ = ("blocks",)
+
     def __init__(self, pages: Iterable[Page] = ()) -> None:
         self.blocks: dict[int, int] = {}
         for page in pages:

@@ -45,6 +45,9 @@ class RestingTotal:
         return f"<RestingTotal {self.count} of {self.size} bytes>"
 
 
+_NONE: Final[dict[str, dict[int, None]]] = {}
+
+
 class Resting(dict[int, Entry]):
     """Of one queue: entries by their rows."""
 
@@ -53,7 +56,7 @@ class Resting(dict[int, Entry]):
     def __init__(self, total: RestingTotal) -> None:
         super().__init__()
         self._total = total
-        self._from: dict[str, dict[int, None]] = {}
+        self._from = _NONE  # shared, since nothing rests in most queues
 
     def __repr__(self) -> str:
         return f"<Resting {len(self)} of {self._total!r}>"
@@ -71,6 +74,7 @@ class Resting(dict[int, Entry]):
     def __setitem__(self, row: int, entry: Entry) -> None:
         """Caller's duty: it does not rest here yet."""
         super().__setitem__(row, entry)
+        self._from = self._from or {}
         self._from.setdefault(entry.came, {})[row] = None
         self._total.count += 1
         self._total.size += entry.stored.size

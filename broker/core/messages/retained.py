@@ -119,6 +119,8 @@ class _Level:
 class _LevelWalk:
     """How a pattern goes through the tree: which of its levels may come next, as bits."""
 
+    __slots__ = ("_hides", "_many", "_named", "_ones", "begin", "end")
+
     def __init__(self, pattern: str) -> None:
         levels = pattern.split("/")
         self.end = 1 << len(levels)
@@ -186,6 +188,8 @@ class NamePage(NamedTuple):
 
 class Retained:
     """A bundle for each topic, of which one message is open."""
+
+    __slots__ = ("_kept", "_of", "_root", "_size_of", "size")
 
     def __init__(self) -> None:
         self._kept: dict[str, Kept] = {}

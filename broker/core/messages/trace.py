@@ -177,6 +177,12 @@ _NOTHING: Final[deque[Group]] = deque(maxlen=0)
 class Trace:
     """The ring. `size`: so many records, 0 = none. `clock`: the core's time, `fine_clock`: a finer one."""
 
+    __slots__ = (
+        *("_clock", "_groups", "_largest", "_looked_at", "_next_id", "_noted", "_notes", "_open", "_records"),
+        *("_refusal", "_refused_at", "_same", "_section", "_size", "_step", "_unpacked", "_waiting"),
+        *("fine_clock", "on"),
+    )
+
     def __init__(
         self,
         clock: Clock,

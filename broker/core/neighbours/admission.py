@@ -52,6 +52,11 @@ def _untrusted(position: Position, session: int) -> Position:
 class LinkAdmission:
     """Decides for all links of one node."""
 
+    __slots__ = (
+        *("_ancestry", "_context", "_custody", "_links", "_lookup", "_mesh", "_neighbourhood", "_permits"),
+        *("_relocation", "_secret_of", "_secret_of_core", "_topics"),
+    )
+
     def __init__(
         self,
         context: Context,

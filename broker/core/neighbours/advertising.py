@@ -42,6 +42,11 @@ class Advertising(Policy):
     between nodes of a mesh.
     """
 
+    __slots__ = (
+        *("_context", "_following", "_neighbourhood", "_offers", "_permits", "_relocation", "_topics"),
+        *("heard", "told"),
+    )
+
     def __init__(
         self,
         context: Context,
@@ -254,7 +259,8 @@ class Advertising(Policy):
         context, offers, now = self._context, self._offers, self._context.clock.now
         if self.tells_upward:
             self._advise(self._neighbourhood.parents(), offers.up.take(now))
-        self._advise(context.children(), offers.down.take(now))
+        if offers.down is not None:
+            self._advise(context.children(), offers.down.take(now))
         if offers.beside is not None:
             self._advise(context.peers(), offers.beside.take(now))
 
@@ -262,9 +268,8 @@ class Advertising(Policy):
         """When `flush` has something to tell."""
         offers = self._offers
         upward = offers.up.next_deadline() if self.tells_upward else None
-        beside = offers.beside.next_deadline() if offers.beside is not None else None
-        times = (upward, offers.down.next_deadline(), beside)
-        return min((time for time in times if time is not None), default=None)
+        others = [each.next_deadline() for each in (offers.down, offers.beside) if each is not None]
+        return min((time for time in (upward, *others) if time is not None), default=None)
 
     @property
     def tells_upward(self) -> bool:

@@ -111,6 +111,8 @@ class Channel:
 class _LinkSide:
     """A stream on the link with a neighbour."""
 
+    __slots__ = ("link", "stream", "via")
+
     def __init__(self, neighbour: Neighbour, link: Link, stream: int) -> None:
         self.via = neighbour.name
         self.link = link
@@ -152,6 +154,11 @@ def _nothing(channel: Channel) -> str:
 
 class Channels(Policy):
     """All of one node. It counts `channels_opened`, `_refused`, `_broken`, and `channel_bytes` both ways."""
+
+    __slots__ = (
+        *("_admission", "_context", "_lookup", "_of", "_opening", "_permits", "_serve", "_streams"),
+        *("_told", "open"),
+    )
 
     def __init__(
         self, context: Context, lookup: Lookup, permits: ChildPermits, admission: MessageAdmission

@@ -50,6 +50,12 @@ class Demand(Policy):
     reads them. `_is_settling`: of no queue is it certain; asked once in each step, None = not yet.
     """
 
+    __slots__ = (
+        *("_askers", "_bytes_of", "_context", "_following", "_forwarder", "_had_strangers", "_is_settling"),
+        *("_left", "_look_at", "_lookup", "_one_more", "_round", "_told", "_topics", "_topics_of"),
+        *("_unsettled", "_upward", "changed", "counters"),
+    )
+
     def __init__(
         self,
         context: Context,

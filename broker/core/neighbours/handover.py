@@ -28,6 +28,8 @@ from treeconnector.relations import Relation
 class Handover(Policy):
     """Of one node. Costs nothing where there is one parent and no mesh."""
 
+    __slots__ = ("_busy", "_context", "_following", "_forwarder", "_loans", "_looks_soon", "_lookup")
+
     def __init__(
         self, context: Context, forwarder: Forwarder, lookup: Lookup, loans: Loans, following: Following
     ) -> None:

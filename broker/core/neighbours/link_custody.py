@@ -25,6 +25,8 @@ _SAY_WITHIN: Final = 0.04
 class LinkCustody:
     """Of all links of one node."""
 
+    __slots__ = ("_arrivals", "_context", "_following", "_forwarder", "_loans")
+
     def __init__(
         self,
         context: Context,

@@ -19,6 +19,8 @@ _NONCE_BYTES: Final = 32
 class LinkMaker:
     """Of one node. `zone`: as its file says."""
 
+    __slots__ = ("_addresses", "_ancestry", "_context", "_links", "_mesh", "_settings", "_zone")
+
     def __init__(
         self,
         context: Context,

@@ -48,6 +48,11 @@ class OwnMesh(Policy):
     b"" = nothing is said of that.
     """
 
+    __slots__ = (
+        *("_addresses", "_ancestry", "_context", "_left", "_links", "_neighbourhood", "_offers"),
+        *("_registered", "_relocation", "_same_ways", "_settings", "authorities", "members"),
+    )
+
     def __init__(
         self,
         context: Context,

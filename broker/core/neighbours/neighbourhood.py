@@ -25,6 +25,8 @@ from treeconnector.relations import Relation
 class Neighbourhood(Policy):
     """The neighbours of one node, by relation."""
 
+    __slots__ = ("_ancestry", "_context", "_forwarder", "_handover", "_lookup", "_permits", "_static_routing")
+
     def __init__(
         self,
         context: Context,
@@ -42,6 +44,7 @@ class Neighbourhood(Policy):
         self._permits = permits
         self._static_routing = static_routing
         self._handover = handover
+        context.custody.spools.parents = context.parents
 
     def __repr__(self) -> str:
         return f"<Neighbourhood of {self._context.name} parents={len(self._context.parents)}>"
@@ -63,7 +66,6 @@ class Neighbourhood(Policy):
         queue.spool = Spool.UP if relation is Relation.PARENT else Spool.DOWN
         if relation is Relation.PARENT:
             context.parents[name] = made
-            context.custody.spools.parents[name] = None
         self._lookup.strangers.pop(name, None)
         if relation is not Relation.CHILD:
             self.look_again()
@@ -77,7 +79,6 @@ class Neighbourhood(Policy):
             neighbour.next_wanted()
         context.table.relate(name, Relation.CHILD)
         context.parents.pop(name, None)
-        context.custody.spools.parents.pop(name, None)
         self._permits.gone(neighbour)
         if neighbour.relation is Relation.PARENT:
             self._ancestry.look()

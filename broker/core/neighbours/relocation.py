@@ -30,6 +30,8 @@ _MOST_SAID: Final = 10_000
 class Relocation(Policy):
     """Settles who is where, and where the spool of a neighbour goes that has left."""
 
+    __slots__ = ("_context", "_demand", "_following", "_links", "_loans", "_looks", "_said")
+
     def __init__(
         self, context: Context, links: OpenLinks, loans: Loans, following: Following, demand: Demand
     ) -> None:

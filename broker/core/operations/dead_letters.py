@@ -33,6 +33,8 @@ _EXPIRED: Final = "EXPIRED"
 class Redrive:
     """The dead letters of one node. All calls are synchronous; `NodePort.wake` must follow."""
 
+    __slots__ = ("_arrivals", "_context", "_custody", "_forwarder", "_removal", "_topics")
+
     def __init__(
         self, context: Context, forwarder: Forwarder, topics: Topics, arrivals: Arrivals, removal: Removal
     ) -> None:

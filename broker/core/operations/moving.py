@@ -41,6 +41,8 @@ class Move:
 class Moving:
     """Moves at one node. All calls are synchronous; `NodePort.wake` must follow."""
 
+    __slots__ = ("_admission", "_arrivals", "_context", "_dispatcher", "_ids", "_removal")
+
     def __init__(
         self,
         context: Context,

@@ -38,6 +38,8 @@ class RemovedQueue:
     `purged`: so many messages were thrown away before.
     """
 
+    __slots__ = ("_held", "_waiting", "consumers", "purged")
+
     def __init__(
         self, held: Iterable[QueueEntry], waiting: list[Backlog], consumers: int, purged: int = 0
     ) -> None:
@@ -75,6 +77,8 @@ def queue_key(text: str) -> Destination:
 
 class Removal(Policy):
     """Deletes at one node. All calls are synchronous; `NodePort.wake` must follow."""
+
+    __slots__ = ("_context", "_custody", "_dispatcher", "_ending", "_switch", "_topics")
 
     def __init__(self, context: Context, dispatcher: Dispatcher, topics: Topics, switch: Switch) -> None:
         self._context = context

@@ -28,6 +28,8 @@ _ROW: Final = "static routes"
 class StaticRouting(Policy):
     """Changes `table.static`. Calls raise `SwitchError`s."""
 
+    __slots__ = ("_context", "_forwarder", "_lookup", "_routes")
+
     def __init__(self, context: Context, forwarder: Forwarder, lookup: Lookup) -> None:
         self._context = context
         self._forwarder = forwarder

@@ -27,6 +27,8 @@ _OVERFULL: Final = 1.25
 class Backpressure(Policy):
     """Looks at arrivals while a spool is full, and once a second whether what was held may go on."""
 
+    __slots__ = ("_admission", "_context", "_lookup", "_sizes")
+
     def __init__(self, context: Context, lookup: Lookup, admission: MessageAdmission) -> None:
         self._context = context
         self._lookup = lookup

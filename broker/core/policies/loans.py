@@ -72,6 +72,11 @@ _EARLY: Final = "came back early "
 class Loans(Policy):
     """Of one node, and of the others of its mesh."""
 
+    __slots__ = (
+        *("_context", "_digests", "_early", "_news", "_number", "_redrive", "_rows", "_sent"),
+        *("_taken", "_written"),
+    )
+
     def __init__(self, context: Context, redrive: Redrive) -> None:
         self._context = context
         self._redrive = redrive

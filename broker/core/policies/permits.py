@@ -72,6 +72,11 @@ class ChildPermits(Policy):
     `configure`, and before that a child may do what is below its own name.
     """
 
+    __slots__ = (
+        *("_above", "_admission", "_ancestry", "_context", "_dead", "_grant_of", "_loans", "_most_routes"),
+        *("_replies", "_role_of", "_set", "_told"),
+    )
+
     def __init__(
         self,
         context: Context,

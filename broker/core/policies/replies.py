@@ -30,6 +30,8 @@ _reply_to_of = attrgetter("reply_to")
 class Replies(Policy):
     """Of one node."""
 
+    __slots__ = ("_admission", "_context", "_looked_at")
+
     def __init__(self, context: Context, admission: MessageAdmission) -> None:
         self._context = context
         self._admission = admission

@@ -81,6 +81,11 @@ _RATED: Final = ("in", "out", "entered", "delivered", "acknowledged")
 class Statistics(Policy):
     """What is figured out once a second, and at each acknowledgement. See the module for all there is."""
 
+    __slots__ = (
+        *("_clock", "_counters", "_custody", "_elapsed", "_flows", "_queues", "_sampled", "_seen", "_weight"),
+        *("latency", "rates"),
+    )
+
     def __init__(
         self,
         clock: Clock,

@@ -14,8 +14,8 @@ that goes on in spite of that ends its link (`check_share`).
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, lru_cache
 from operator import attrgetter
 from typing import Final
 
@@ -45,6 +45,12 @@ _reply_to_of = attrgetter("properties.reply_to")
 _ON_DISK: Final = 2  # in the write-ahead log, and then in the table
 
 
+@cache
+def _limits(up: int, down: int, rerouted: int) -> Mapping[Spool, int]:
+    """The nodes of one process are mostly alike in it."""
+    return {Spool.UP: up, Spool.DOWN: down, Spool.REROUTED: rerouted}
+
+
 class MessageAdmission:
     """Of one node.
 
@@ -53,6 +59,11 @@ class MessageAdmission:
     bytes of memory that the process may still take before it takes no more, as measured last. `refused`:
     messages of clients that were not taken since the start, by the error's code. `limits`: bytes by spool.
     """
+
+    __slots__ = (
+        *("_context", "_largest", "_least", "_lookup", "_policies", "_queues", "_sizes", "_table", "_topics"),
+        *("disk_room", "limits", "memory_room", "refused"),
+    )
 
     def __init__(self, context: Context, lookup: Lookup, topics: Topics) -> None:
         self._context = context
@@ -64,11 +75,7 @@ class MessageAdmission:
         settings = context.settings
         self._queues = context.custody.queues
         self._largest = max(settings.max_message, MAX_BYTES)
-        self.limits = {
-            Spool.UP: settings.spool_up,
-            Spool.DOWN: settings.spool_down,
-            Spool.REROUTED: settings.spool_rerouted,
-        }
+        self.limits = _limits(settings.spool_up, settings.spool_down, settings.spool_rerouted)
         self._least = min(self.limits.values())
         self.disk_room: float = math.inf
         self.memory_room: float = math.inf

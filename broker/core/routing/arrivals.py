@@ -27,6 +27,11 @@ class Arrivals:
     `taps` are called with each bundle before it goes anywhere, while its body is in memory.
     """
 
+    __slots__ = (
+        *("_admission", "_clock", "_context", "_custody", "_forwarder", "_holds", "_lookup", "_node"),
+        *("_policies", "_static", "_table", "_topics", "seen", "taps"),
+    )
+
     def __init__(
         self,
         context: Context,

@@ -40,6 +40,8 @@ def value_of(header: Header) -> bytes:
 class EarlierWriters:
     """Of one node."""
 
+    __slots__ = ("_context", "_count", "_greetings", "_retained", "_values")
+
     def __init__(self, context: Context, retained: Retained, greetings: Greetings) -> None:
         self._context = context
         self._retained = retained

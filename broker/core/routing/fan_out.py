@@ -31,6 +31,11 @@ class FanOut:
     one last.
     """
 
+    __slots__ = (
+        *("_context", "_custody", "_give", "_goes_on", "_left", "_match", "_spent", "_subscriptions"),
+        *("_topics", "_under_way"),
+    )
+
     def __init__(
         self,
         context: Context,

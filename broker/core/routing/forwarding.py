@@ -39,6 +39,12 @@ _SPARED_AT_ONCE: Final = 64
 class Forwarder:
     """Moves entries on. One for each node; the only one that takes entries out of `waiting`."""
 
+    __slots__ = (
+        *("_cache_bytes", "_clock", "_counters", "_crowded", "_custody", "_dispatcher", "_due", "_holds"),
+        *("_lookup", "_neighbours", "_node", "_parents", "_policies", "_readdressing", "_rests", "_static"),
+        *("_table", "_touched", "_woken"),
+    )
+
     def __init__(self, context: Context, lookup: Lookup, dispatcher: Dispatcher) -> None:
         self._lookup = lookup
         self._dispatcher = dispatcher

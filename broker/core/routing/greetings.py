@@ -56,6 +56,11 @@ class Greetings:
     `paused`: nobody is given anything now.
     """
 
+    __slots__ = (
+        *("_context", "_forget", "_give", "_lookup", "_retained", "_spent", "_subscriptions"),
+        *("_under_way", "paused"),
+    )
+
     def __init__(
         self,
         context: Context,

@@ -64,6 +64,8 @@ class _OpenQuestion:
 class Questions:
     """The questions of one node that have no answer yet."""
 
+    __slots__ = ("_addresses", "_began", "_context", "_lookup", "_may_go", "_of", "_open", "unsent")
+
     def __init__(self, context: Context, lookup: Lookup, addresses: Answerer) -> None:
         self._context = context
         self._lookup = lookup

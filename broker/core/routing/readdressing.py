@@ -14,6 +14,8 @@ from sapwood.protocol import destinations
 class Readdressing:
     """Of one node. `dispatch` lets the messages of a queue go on."""
 
+    __slots__ = ("_context", "_dispatch", "_holds", "_lookup")
+
     def __init__(
         self, context: Context, lookup: Lookup, holds: QueueLimits, dispatch: Callable[[Queue], None]
     ) -> None:

@@ -57,6 +57,11 @@ class TopicReach(NamedTuple):
 class Topics:
     """Subscriptions of this node, retained messages, and the fan-out of topic bundles."""
 
+    __slots__ = (
+        *("_context", "_custody", "_durable", "_forwarder", "_lookup", "_policies", "_trie", "_upward"),
+        *("earlier_writers", "fan_out", "greetings", "retained", "subscriptions"),
+    )
+
     def __init__(self, context: Context, forwarder: Forwarder, lookup: Lookup, upward: Upward) -> None:
         self._context = context
         self._upward = upward

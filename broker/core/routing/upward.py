@@ -43,6 +43,8 @@ class Upward:
     `waiting`: by topic, the queues of messages that wait for an answer.
     """
 
+    __slots__ = ("_bytes", "_context", "_lookup", "questions", "unasked", "waiting")
+
     def __init__(self, context: Context, lookup: Lookup) -> None:
         self._context = context
         self._lookup = lookup

@@ -46,6 +46,8 @@ class Waiter:
 class Mail(Generic[Given]):
     """Of one session. `untold`: by transfer id. `waiters`: blocked transfers that nothing has woken."""
 
+    __slots__ = ("_bytes", "_meant", "_unread", "room", "untold", "waiters")
+
     def __init__(self) -> None:
         self.untold: dict[int, Given] = {}
         self.waiters: dict[Waiter, None] = {}

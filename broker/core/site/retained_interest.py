@@ -57,6 +57,11 @@ class _Look:
 class RetainedInterest(Policy):
     """Of one node. `broker_retains`: does the site's broker keep what is retained there by itself?"""
 
+    __slots__ = (
+        *("_came", "_context", "_from_below", "_from_site", "_looks", "_moments", "_offers", "_renewed"),
+        *("_topics", "broker_retains"),
+    )
+
     def __init__(self, context: Context, topics: Topics, offers: Offers) -> None:
         self._context = context
         self._topics = topics
@@ -230,6 +235,8 @@ class RetainedInterest(Policy):
         return bool(asked.difference(parents)) or _lingers(self._offers.up, name)
 
 
-def _lingers(offers: Advertiser, name: str) -> bool:
+def _lingers(offers: Advertiser | None, name: str) -> bool:
     """Has the audience not been told yet that the last interest in this topic has gone?"""
-    return any(key.kind == Kind.TOPIC and matches(key.name, name) for key in offers.leaving)
+    return offers is not None and any(
+        key.kind == Kind.TOPIC and matches(key.name, name) for key in offers.leaving
+    )

@@ -51,6 +51,11 @@ class _SiteGreeting:
 class SiteGreetings(Policy):
     """Of one node. Their deliveries have numbers below zero, which `answered` takes back."""
 
+    __slots__ = (
+        *("_context", "_greetings", "_names", "_number", "_part_of", "_patterns", "_retained", "_told"),
+        *("_unanswered", "_under_way", "_up"),
+    )
+
     def __init__(self, context: Context, retained: Retained, greetings: Greetings) -> None:
         self._context = context
         self._retained = retained

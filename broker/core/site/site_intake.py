@@ -29,6 +29,11 @@ _LONGEST_NAME: Final = 1024
 class SiteIntake:
     """Of one node. `taken`: messages since the start; `repeated`: those that were known by their keys."""
 
+    __slots__ = (
+        *("_arrivals", "_batch", "_batches", "_batching", "_context", "_keys", "_switch"),
+        *("repeated", "taken"),
+    )
+
     def __init__(self, context: Context, arrivals: Arrivals, batching: Batching, switch: Switch) -> None:
         self._context = context
         self._arrivals = arrivals

@@ -29,6 +29,8 @@ from treeconnector.roles import role_of
 class Ancestry(Policy):
     """Of one node. `chain`: from itself up. `names`: all above it, those of its parents' meshes included."""
 
+    __slots__ = ("_context", "_links", "_root", "_speaker", "chain", "names")
+
     def __init__(self, context: Context, links: OpenLinks, root: ChainRoot) -> None:
         self._context = context
         self._links = links

@@ -26,6 +26,8 @@ class Away(NamedTuple):
 class NodesBelow:
     """`away`: those that cannot be reached, by name. Iterate for the names of all."""
 
+    __slots__ = ("_began", "_context", "_ways", "away")
+
     def __init__(self, context: Context) -> None:
         self.away: dict[str, Away] = {}
         self._context = context

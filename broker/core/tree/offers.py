@@ -6,10 +6,14 @@ from treeconnector.relations import Relation
 
 
 class Offers:
-    """Of one node. `beside`: to the other nodes of its mesh, None while there are none."""
+    """Of one node. `down`: None where no children are accepted; `beside`: to the other nodes of its mesh,
+    None while there are none.
+    """
+
+    __slots__ = ("_context", "beside", "down", "up")
 
     up: Advertiser
-    down: Advertiser
+    down: Advertiser | None
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -20,9 +24,10 @@ class Offers:
 
     def begin(self) -> None:
         """At a start: what is in the table counts as told."""
-        table, settings = self._context.table, self._context.settings
-        self.up = Advertiser(table, Up(), self._context.name, settings.linger)
-        self.down = Advertiser(table, Down(settings.advise_down), self._context.name, settings.linger)
+        context, table, settings = self._context, self._context.table, self._context.settings
+        self.up, self.down = Advertiser(table, Up(), context.name, settings.linger), None
+        if context.role.accepts_children:
+            self.down = Advertiser(table, Down(settings.advise_down), context.name, settings.linger)
 
     def begin_beside(self) -> None:
         """There is another node in the mesh: what is in the table counts as told."""
@@ -32,8 +37,7 @@ class Offers:
     @property
     def pending(self) -> bool:
         """Is there anything to tell, now or after its linger?"""
-        beside = self.beside is not None and self.beside.pending
-        return self.up.pending or self.down.pending or beside
+        return any(each is not None and each.pending for each in (self.up, self.down, self.beside))
 
     def to(self, relation: Relation) -> Advertiser:
         """The offers to such a neighbour."""
@@ -41,6 +45,7 @@ class Offers:
             case Relation.PARENT:
                 return self.up
             case Relation.CHILD:
+                assert self.down is not None
                 return self.down
             case Relation.MESH:
                 assert self.beside is not None

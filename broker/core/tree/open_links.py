@@ -46,6 +46,8 @@ class OpenLinks:
     are over, and whose carriers are to be closed.
     """
 
+    __slots__ = ("_context", "closing", "peers", "talking")
+
     def __init__(self, context: Context) -> None:
         self._context = context
         self.peers: dict[Link, Peer] = {}

@@ -16,6 +16,8 @@ from treeconnector.roles import role_of
 class ChainRoot:
     """`name`: of the root, '' while none is known. `parent`: who told."""
 
+    __slots__ = ("_context", "name", "parent")
+
     def __init__(self, context: Context) -> None:
         self._context = context
         self.name = ""
