@@ -44,6 +44,7 @@ class Report:
     state that was saved, and of the newest that the node had confirmed; 0 = not known. Where these differ,
     all that was committed between is gone. `cut`: how the log was cut short, if it was. `journal_lost`:
     bytes that were committed to the journal and are not there. `later`: it is of a later state than the rest.
+    `journal_removed`: there must have been one, and nothing says how much it had.
     """
 
     database: Path
@@ -60,6 +61,7 @@ class Report:
     cut: log_index.ShortLog | None = None
     journal_lost: int = 0
     later: bool = False
+    journal_removed: bool = False
 
     @property
     def complete(self) -> bool:
@@ -72,6 +74,7 @@ class Report:
             or self.older
             or self.journal_lost
             or self.later
+            or self.journal_removed
             or (self.cut is not None and self.cut.lost)
         )
 
@@ -126,6 +129,8 @@ class Report:
             lines.append(
                 f"  its journal was cut short: {self.journal_lost} bytes that were committed last are lost"
             )
+        elif self.journal_removed:
+            lines.append("  its journal was removed: what was committed last is lost")
         lines.append(f"  {_LATER}")
         return "\n".join(lines)
 
@@ -264,11 +269,13 @@ def _rebuild(broken: Path, path: Path, tree: str, node: str, mark: marks.Mark | 
             target = files.create(new, tree=tree, node=node, recovered_from=old.get(files.STORE_ID, b""))
             try:
                 store_id = mark.store_id if mark else old.get(files.STORE_ID, b"")
-                found = journal.salvage(
-                    files.companion(broken, ".journal"), store_id, files.number(old, files.GENERATION)
-                )
+                beside, generation = files.companion(broken, ".journal"), files.number(old, files.GENERATION)
+                found = journal.salvage(beside, store_id, generation)
                 report = replace(
-                    _copy_all(source, target, found, broken, path), journal_lost=found.lost, later=found.later
+                    _copy_all(source, target, found, broken, path),
+                    journal_lost=found.lost,
+                    later=found.later,
+                    journal_removed=bool(mark and generation) and not beside.exists(),
                 )
             finally:
                 target.close()

@@ -482,6 +482,25 @@ def committed_before(report) -> int:
     ]
 
 
+@pytest.mark.parametrize("gone", [["node.journal"], ["node.journal", "node.journal-index"]])
+def test_a_recovery_says_that_the_journal_was_removed(killed, opened, gone):
+    for name in gone:
+        (killed / name).unlink()
+    report = recover(killed)
+    assert not report.complete
+    assert "its journal was" in str(report)
+    assert report.as_dict()["journal_removed"]
+
+
+def test_a_recovery_after_a_clean_stop_misses_no_journal(opened, make, tmp_path):
+    store = opened()
+    store.apply(make(1, 1))
+    store.close()
+    report = recover(tmp_path, force=True)
+    assert report.complete
+    assert not report.journal_removed
+
+
 def test_a_recovery_leaves_a_sound_store_with_its_journal_alone(killed, opened):
     with pytest.raises(Exception, match="is sound"):
         recover(killed)
