@@ -91,7 +91,7 @@ def decode(payload: bytes) -> Transaction:
         for key in gone:
             transaction.delete(table, tuple(key) if KEYS[table] > 1 else key)
         for row in rows:
-            transaction.put(msgspec.convert(row, table))
+            transaction.put(table(*row))
     for table, rows, gone in transaction.tables():
         _check_changes(table, rows, gone)
     return transaction
