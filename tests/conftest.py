@@ -112,21 +112,17 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return True if chosen and is_test and environment_of(collection_path) != chosen else None
 
 
-class Together(LoadFileScheduling):
-    """One process runs a file, and one all files of Spark, and one all of the dashboard: each of the two
-    starts once.
-    """
+class OneSpark(LoadFileScheduling):
+    """One process runs a file, and one all files of Spark, so that Spark starts once."""
 
     def _split_scope(self, nodeid: str) -> str:
         file = super()._split_scope(nodeid)
-        if file.startswith("tests/dashboard/"):
-            return "dashboard"
         return "spark" if environment_of(TESTS.parent / file) == "spark" else file
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling | None:
     whole = config.getoption("dist") == "loadfile" and not config.getoption("--environment")
-    return Together(config, log) if whole else None
+    return OneSpark(config, log) if whole else None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
