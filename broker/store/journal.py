@@ -222,9 +222,8 @@ class Journal:
         self._file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         index = os.open(files.companion(path, "-index"), os.O_RDWR | os.O_CREAT, 0o600)
         try:
-            os.pwrite(
-                index, bytes(_INDEX.size), 0
-            )  # a page without a block on the disk could not be written to
+            # A page without a block on the disk could not be written to: no space is an error, not a signal.
+            os.pwrite(index, bytes(_INDEX.size), 0)
             self._index = mmap.mmap(index, _INDEX.size)
         finally:
             os.close(index)
@@ -261,8 +260,13 @@ class Journal:
         _INDEX.pack_into(self._index, 0, self.generation, self.length, check)
 
     def restart(self, generation: int) -> None:
-        """All of it is in the database, which says that this generation comes next."""
+        """All of it is in the database, which says that this generation comes next.
+
+        The first record goes, so that a recovery which cannot read what the database says finds none.
+        """
         self.generation, self.length = generation, 0
+        if self._laid:
+            os.pwrite(self._file, bytes(_HEADER.size), 0)
 
     def close(self) -> None:
         """The files stay."""

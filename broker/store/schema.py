@@ -102,9 +102,10 @@ HAS_BUNDLE: Final = 'SELECT 1 FROM "bundle" WHERE "row" = ?'
 GET_BUNDLE: Final = 'SELECT "header", length("body"), "body" FROM "bundle" WHERE "row" = ?'
 
 
-def last_row(table: type[Any]) -> str:
-    """The query for the highest key of a table that is keyed by a number; 0 where it is empty."""
-    return f'SELECT coalesce(max("row"), 0) FROM "{table_name(table)}"'  # noqa: S608
+def last_row(connection: sqlite3.Connection, table: type[Any]) -> int:
+    """The highest key of a table that is keyed by a number; 0 where it is empty."""
+    query = f'SELECT coalesce(max("row"), 0) FROM "{table_name(table)}"'  # noqa: S608
+    return int(connection.execute(query).fetchone()[0])
 
 
 def stored_copy(row: tuple[Any, ...]) -> StoredEntry:

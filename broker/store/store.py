@@ -167,8 +167,8 @@ class Store:
         self._marks.put(writer)
         writer.execute("COMMIT")
         self._marks.confirm()
-        for table in NUMBERED:
-            (self._last_rows[table],) = writer.execute(schema.last_row(table)).fetchone()
+        self._journal.restart(generation + 1)
+        self._last_rows.update({table: schema.last_row(writer, table) for table in NUMBERED})
 
     def load(self) -> Loaded:
         """Read all rows but the bodies of bundles. For the start, before anything is written."""

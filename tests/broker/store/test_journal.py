@@ -548,3 +548,24 @@ def test_a_recovery_reads_no_more_of_a_large_file_than_a_journal_has(killed, ope
         file.truncate(1 << 40)
     assert recover(killed).later
     assert rows(opened(killed)) == list(range(1, 9))
+
+
+@pytest.mark.parametrize("moment", ["a fold", "a start"])
+def test_a_recovery_does_not_bring_back_what_a_former_generation_had(opened, make, tmp_path, moment):
+    """Where it cannot read which generation comes next: the database is newer than what lies there."""
+    store = opened(tmp_path / "data")
+    store.apply(make(1, 3))
+    if moment == "a start":
+        store = opened(left_by_a_kill(store, tmp_path / "before"))
+    larger_than_the_journal = make(4, 1, random.Random(1).randbytes(2_000_000))
+    for table, changes in taken(2).changes.items():
+        larger_than_the_journal.changes[table].update(changes)
+    store.apply(larger_than_the_journal)
+    (root,) = store._writing().execute("SELECT rootpage FROM sqlite_schema WHERE name = 'meta'").fetchone()
+    store._writing().execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    place = left_by_a_kill(store, tmp_path / "killed")
+    with (place / "node.db").open("r+b") as file:
+        file.seek((root - 1) * 4096)
+        file.write(b"\xa5" * 4096)
+    recover(place, tree="acme", node="store-1", force=True)
+    assert rows(opened(place)) == [1, 3, 4]
