@@ -17,8 +17,10 @@ from typing import Any, Final
 from broker.threads import end_process, last_word
 
 _log = logging.getLogger("sapwood.node")
-_COLLECT: Final = (50_000, 20, 100)
-"""Thresholds of the collector; what waits for it is small, since buffers go with their connections."""
+_COLLECT: Final = (2_000, 5, 10_000)
+"""Thresholds of the collector. It looks at few new objects at a time: 50,000 of them held the node for twenty
+milliseconds, and one message in a hundred as long. It hardly ever looks at all: little waits for that, since
+buffers go with their connections."""
 _TRIM_THRESHOLD: Final = (-1, 4 * 1024 * 1024)
 _MMAP_THRESHOLD: Final = (-3, 1024 * 1024)
 _ARENAS: Final = (-8, 2)
