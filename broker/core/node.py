@@ -414,7 +414,8 @@ class NodeCore:
         """Keep the running time on disk if what is there is older than so many seconds: an idle node too."""
         if self.clock.now - self._ticks >= older:
             self._ticks = self.clock.now
-            self.custody.transaction.put(MetaRow("ticks", str(int(self._ticks * 1000)).encode()))
+            ticks = MetaRow("ticks", str(int(self._ticks * 1000)).encode())
+            self.custody.transaction.changes[MetaRow][ticks.name] = ticks
 
     def committed(self, turn: CommitBatch) -> None:
         """The turn is on disk: tell everybody."""

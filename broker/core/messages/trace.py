@@ -190,7 +190,7 @@ class Trace:
         size: int = DEFAULT_SIZE,
         fine_clock: Callable[[], float] | None = None,
     ) -> None:
-        self.fine_clock = fine_clock or clock.read
+        self.fine_clock = fine_clock or (lambda: clock.now)
         self.on = size > 0
         self._next_id = int(clock.now * _IDS_PER_SECOND) + start * _IDS_PER_SECOND
         self._clock = clock
