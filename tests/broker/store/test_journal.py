@@ -244,19 +244,27 @@ def test_without_its_index_a_journal_is_read_as_far_as_it_is_whole(killed, opene
     assert len(rows(opened(killed))) == 8
 
 
-def test_an_older_database_beside_its_journal_is_refused(opened, make, tmp_path):
+@pytest.fixture
+def outdated(opened, make, tmp_path):
+    """The folder of a node that was killed, in which somebody has put an older copy of its database."""
     store = opened(tmp_path / "data", journal_limit=SMALL)
     store.apply(make(1, 1))
     old = left_by_a_kill(store, tmp_path / "old")
     while store._journal.generation < 4 or not store._journal.length:
         store.apply(make(store.commits + 1, 1, b"x" * 900))
-    for without in ((), ("node.journal-index",)):
-        place = left_by_a_kill(store, tmp_path / f"killed-{len(without)}", without=without)
-        for name in ("node.db", "node.db-wal", "node.db-shm"):
-            shutil.copyfile(old / name, place / name)
-        (place / "node.mark").unlink()
+    place = left_by_a_kill(store, tmp_path / "killed")
+    for name in ("node.db", "node.db-wal", "node.db-shm"):
+        shutil.copyfile(old / name, place / name)
+    return place, store.commits
+
+
+def test_an_older_database_beside_its_journal_is_refused(outdated, opened):
+    place, _ = outdated
+    (place / "node.mark").unlink()
+    for _ in ("with its index", "without"):
         with pytest.raises(StoreCorrupt, match=r"it is older than its journal node\.journal"):
             opened(place)
+        (place / "node.journal-index").unlink(missing_ok=True)
 
 
 def test_a_database_from_before_the_journal_has_none_to_miss(opened, make, tmp_path):
@@ -515,20 +523,13 @@ def test_a_recovery_leaves_a_sound_store_with_its_journal_alone(killed, opened):
     assert len(rows(opened(killed))) == 8
 
 
-def test_a_recovery_of_an_older_database_takes_what_its_journal_has(opened, make, tmp_path):
-    store = opened(tmp_path / "data", journal_limit=SMALL)
-    store.apply(make(1, 1))
-    old = left_by_a_kill(store, tmp_path / "old")
-    while store._journal.generation < 4 or not store._journal.length:
-        store.apply(make(store.commits + 1, 1, b"x" * 900))
-    place = left_by_a_kill(store, tmp_path / "killed")
-    for name in ("node.db", "node.db-wal", "node.db-shm"):
-        shutil.copyfile(old / name, place / name)
+def test_a_recovery_of_an_older_database_takes_what_its_journal_has(outdated, opened):
+    place, last = outdated
     report = recover(place)
     assert report.later
     assert not report.complete
     assert "older than its journal" in str(report)
-    assert rows(opened(place))[-1] == store.commits
+    assert rows(opened(place))[-1] == last
 
 
 def test_a_recovery_without_a_database_takes_what_its_journal_has(killed, opened):
