@@ -73,9 +73,7 @@ def _held_by_nobody(directory: Path) -> Iterator[str]:
 def _look(path: Path, site: Site) -> str:
     files.check_unopened(path)
     with closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)) as connection:
-        (application,) = connection.execute("PRAGMA application_id").fetchone()
-        if application != files.APPLICATION:
-            raise StoreCorrupt(path, "it is a database, but not one of Sapwood's")
+        soundness.check_kind(connection, path)
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         if version < 1:
             raise StoreCorrupt(path, "it says no schema version")
@@ -87,8 +85,7 @@ def _look(path: Path, site: Site) -> str:
         own = files.own_values(connection)
         unread = why_not_read(connection) if version == migrations.VERSION else ""
     soundness.check_owner(path, own, site.tree, site.name)
-    if lost := soundness.lost(path, own):
-        raise StoreCorrupt(path, lost)
+    soundness.confirmed(path, own)
     if unread:
         raise StoreError(UNREAD.format(unread))
     started = counted(files.number(own, files.START), "time")

@@ -167,9 +167,9 @@ def number(own: dict[str, bytes], name: str) -> int:
     return int.from_bytes(own.get(name, b""), "big")
 
 
-def set_number(connection: sqlite3.Connection, name: str, value: int) -> None:
-    """Change a number among the values that the store keeps for itself."""
-    connection.execute("UPDATE meta SET value = ? WHERE name = ?", (encode_number(value), name))
+def set_value(connection: sqlite3.Connection, name: str, value: bytes) -> None:
+    """Change one of the values that the store keeps for itself."""
+    connection.execute("UPDATE meta SET value = ? WHERE name = ?", (value, name))
 
 
 def own_values(connection: sqlite3.Connection) -> dict[str, bytes]:

@@ -199,7 +199,8 @@ def _refuse_sound(path: Path) -> None:
         files.check_unopened(path)
         connection = files.connect(path)
         try:
-            sound = _is_sound(connection, path) and not soundness.lost(path, files.own_values(connection))
+            sound = _is_sound(connection, path)
+            soundness.confirmed(path, files.own_values(connection))
         finally:
             connection.close()
     except (sqlite3.Error, StoreCorrupt):
@@ -347,14 +348,8 @@ def _follow(target: sqlite3.Connection, found: journal.Records) -> None:
     for transaction in found.transactions:
         target.execute("BEGIN IMMEDIATE")
         for table, rows, gone in transaction.tables():
-            statements = schema.STATEMENTS[table]
             if table is not PageRow:
-                target.executemany(statements.delete, zip(gone) if statements.keys == 1 else gone)
-                if table is BundleRow:
-                    headers = [(row.header, row.row) for row in rows if row.body is None]
-                    target.executemany(schema.SET_HEADER, headers)
-                    rows = [row for row in rows if row.body is not None]
-                target.executemany(statements.put, _foreign(iter(rows)))
+                schema.change(target, table, list(_foreign(iter(rows))), gone)
         target.execute("COMMIT")
 
 

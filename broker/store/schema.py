@@ -108,6 +108,19 @@ def last_row(connection: sqlite3.Connection, table: type[Any]) -> int:
     return int(connection.execute(query).fetchone()[0])
 
 
+def change(connection: sqlite3.Connection, table: type[Any], rows: list[Any], gone: list[Any]) -> int:
+    """Delete and write rows of one table. Returns how many headers are of a bundle that is not there."""
+    statements, missing = STATEMENTS[table], 0
+    if gone:
+        connection.executemany(statements.delete, zip(gone) if statements.keys == 1 else gone)
+    if table is BundleRow and (headers := [(row.header, row.row) for row in rows if row.body is None]):
+        missing = len(headers) - connection.executemany(SET_HEADER, headers).rowcount
+        rows = [row for row in rows if row.body is not None]
+    if rows:
+        connection.executemany(statements.put, rows)
+    return missing
+
+
 def stored_copy(row: tuple[Any, ...]) -> StoredEntry:
     """What a query for copies answers. A bundle that is not there has no header."""
     header, size, *body = row[_OF_COPY:]

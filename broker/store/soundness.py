@@ -47,14 +47,19 @@ def check_owner(path: Path, own: dict[str, bytes], tree: str, node: str) -> None
         )
 
 
-def lost(path: Path, own: dict[str, bytes]) -> str:
-    """Say what of the database at `path`, with its own values, was confirmed and is gone; '' = nothing."""
+def confirmed(path: Path, own: dict[str, bytes]) -> journal.Records:
+    """All that the journal has beyond the database at `path`, with its own values.
+
+    Raises `StoreCorrupt` where something that was confirmed is in neither, OSError.
+    """
     mark = marks.read(path.parent)
     generation = files.number(own, files.GENERATION)
     beside = path.with_name(files.JOURNAL)
     found = journal.read(beside, own.get(files.STORE_ID, b""), generation)
     was_open = bool(mark and generation and not mark.recovering)
-    return marks.lost(own, mark) or journal.refusal(beside, found, was_open=was_open)
+    if lost := marks.lost(own, mark) or journal.refusal(beside, found, was_open=was_open):
+        raise StoreCorrupt(path, lost)
+    return found
 
 
 def _folded(connection: sqlite3.Connection, path: Path) -> bool:

@@ -72,8 +72,8 @@ class Store:
         self._marks: marks.Marks | None = None
         self._journal: Journal | None = None
         self._fresh: Transaction | None = None
-        self._payload = b""
-        self._kept = self._folded = False
+        self._payload = b""  # of what is fresh, until it is committed
+        self._folded = False
         self._last_rows: dict[type[Any], int] = dict.fromkeys(NUMBERED, 0)
         self._pending = Pending(self._last_rows)
 
@@ -146,24 +146,22 @@ class Store:
     def rename(self, node: str) -> None:
         """It belongs to that node from now on. Caller's duty: nobody knows it under the old name."""
         assert self._writer is not None
-        self._writer.execute("UPDATE meta SET value = ? WHERE name = ?", (node.encode(), files.NODE))
+        files.set_value(self._writer, files.NODE, node.encode())
 
     def _begin_start(self, writer: sqlite3.Connection, tree: str, node: str) -> None:
         own = files.own_values(writer)
         soundness.check_owner(self.path, own, tree, node)
-        if lost := soundness.lost(self.path, own):
-            raise StoreCorrupt(self.path, lost)
+        found = soundness.confirmed(self.path, own)
         self.recovered_from = own.get(files.RECOVERED, b"")
         self.store_id, self.start = own[files.STORE_ID], files.number(own, files.START) + 1
         place, generation = self.path.with_name(files.JOURNAL), files.number(own, files.GENERATION)
-        found = journal.read(place, self.store_id, generation)
         self._marks = marks.Marks(self.path.parent, marks.kept(own))
         self._journal = Journal(place, self.store_id, generation + 1, self._journal_limit)
         writer.execute("BEGIN IMMEDIATE")
         for transaction in found.transactions:
             self._put(writer, transaction)
-        files.set_number(writer, files.GENERATION, self._journal.generation)
-        files.set_number(writer, files.START, self.start)
+        files.set_value(writer, files.GENERATION, files.encode_number(self._journal.generation))
+        files.set_value(writer, files.START, files.encode_number(self.start))
         self._marks.put(writer)
         writer.execute("COMMIT")
         self._marks.confirm()
@@ -220,16 +218,17 @@ class Store:
     def _check_headers(self, transaction: Transaction) -> None:
         changes = transaction.changes.get(BundleRow, {})
         headers = [row for row, bundle in changes.items() if bundle is not None and bundle.body is None]
-        found, elsewhere = self._pending.bodies(headers)
-        missing = len(elsewhere) - reading.count_bundles(self._reading(), elsewhere) if elsewhere else 0
-        if missing := missing + len(headers) - len(found) - len(elsewhere):
-            raise self._without_bundle(missing, len(headers))
+        if headers:
+            found, elsewhere = self._pending.bodies(headers)
+            there = reading.count_bundles(self._reading(), elsewhere) if elsewhere else 0
+            self._refuse_lone_headers(len(headers) - len(found) - there, len(headers))
 
-    def _without_bundle(self, missing: int, headers: int) -> StoreIOFailed:
-        return StoreIOFailed(
-            f"{self.path}: {missing} of {headers} bundles whose header changes are not in the store: a fault"
-            " of this program; start the node again"
-        )
+    def _refuse_lone_headers(self, missing: int, headers: int) -> None:
+        if missing:
+            raise StoreIOFailed(
+                f"{self.path}: {missing} of {headers} bundles whose header changes are not in the store: a"
+                " fault of this program; start the node again"
+            )
 
     def _fold(self, writer: sqlite3.Connection, transaction: Transaction | None = None) -> None:
         """Begin a commit of the database's own, with all that only the journal has."""
@@ -237,53 +236,37 @@ class Store:
         for each in (self._fresh, transaction):
             if each is not None:
                 folded.add(each)
-        self._fresh = None
+        self._fresh, self._payload = None, b""
         writer.execute("BEGIN IMMEDIATE")
         self._put(writer, folded.transaction)
         if self._journal is not None and self._journal.length:
-            files.set_number(writer, files.GENERATION, self._journal.generation + 1)
+            following = files.encode_number(self._journal.generation + 1)
+            files.set_value(writer, files.GENERATION, following)
 
     def _put(self, writer: sqlite3.Connection, transaction: Transaction) -> None:
         for table, rows, gone in transaction.tables():
-            statements = schema.STATEMENTS[table]
-            if gone:
-                writer.executemany(statements.delete, zip(gone) if statements.keys == 1 else gone)
             if table in NUMBERED and rows:
                 self._last_rows[table] = max(self._last_rows[table], max(row[0] for row in rows))
-            if table is BundleRow:
-                rows = self._set_headers(writer, rows)
-            if rows:
-                writer.executemany(statements.put, rows)
+            if missing := schema.change(writer, table, rows, gone):
+                self._refuse_lone_headers(missing, sum(row.body is None for row in rows))
 
     def _settle(self) -> None:
         """Take over what the last commit has changed. A commit that is under way has said nothing yet."""
-        if self._kept:
-            self._kept = False
-            assert self._fresh is not None
+        if self._fresh is not None and not self._payload:
             self._pending.add(self._fresh)
             self._fresh = None
         if self._folded:
             self._folded = False
             self._pending = Pending(self._last_rows)
 
-    def _set_headers(self, writer: sqlite3.Connection, rows: list[Any]) -> list[Any]:
-        """Change the headers of the bundles that come without a body; return the others."""
-        headers = [(row.header, row.row) for row in rows if row.body is None]
-        if not headers:
-            return rows
-        changed = writer.executemany(schema.SET_HEADER, headers).rowcount
-        if changed != len(headers):
-            raise self._without_bundle(len(headers) - changed, len(headers))
-        return [row for row in rows if row.body is not None]
-
     def _commit(self) -> None:
         writer, log = self._writing(), self._journal
-        if self._fresh is not None and not self._kept and log is not None:
+        if self._payload and log is not None:
             self.hook(BEFORE_COMMIT)
             log.append(self._payload)
             self.hook(AFTER_COMMIT)
             self.commits += 1
-            self._kept = True
+            self._payload = b""
             return
         if not writer.in_transaction:
             return
@@ -342,8 +325,8 @@ class Store:
         if not self.full:
             return False
         self._failed = None
-        if not self._kept:
-            self._fresh = None
+        if self._payload:
+            self._fresh, self._payload = None, b""
         dropped = self._ballast.drop()
         writer = self._writing()
         with contextlib.suppress(sqlite3.Error):  # whatever is wrong, the next commit meets it again
@@ -416,7 +399,7 @@ class Store:
 
     def _fold_all(self, writer: sqlite3.Connection) -> None:
         self._settle()
-        self._fresh = None
+        self._fresh, self._payload = None, b""
         if self._pending.transaction or (self._journal is not None and self._journal.length):
             self._fold(writer)
             self._commit()

@@ -544,7 +544,7 @@ def test_a_recovery_without_a_database_takes_what_its_journal_has(killed, opened
 def test_a_recovery_reads_no_more_of_a_large_file_than_a_journal_has(killed, opened):
     """Also of one that is of a later state."""
     with closing(files.connect(killed / "node.db")) as connection:
-        files.set_number(connection, files.GENERATION, 0)
+        files.set_value(connection, files.GENERATION, files.encode_number(0))
     with (killed / "node.journal").open("r+b") as file:
         file.truncate(1 << 40)
     assert recover(killed).later
