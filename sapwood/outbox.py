@@ -7,12 +7,14 @@ Rejections become known to the caller only when they are final, that is confirme
 after a lost connection may be taken then.
 
 Messages of one destination that are published before the event loop comes round share a frame, also when
-they alternate with others: order is kept per destination.
+they alternate with others: order is kept per destination. While much is under way a frame waits for more
+until the node has confirmed some of that, as small packets of TCP wait by Nagle's algorithm: a frame for each
+few messages would cost the nodes on the way several times as much.
 """
 
 from collections import deque
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -21,6 +23,8 @@ from sapwood.protocol.bundles import MAX_BYTES, MAX_MESSAGES, Properties
 from sapwood.protocol.destinations import Destination, Kind
 from sapwood.protocol.session_frames import Matched, Send, encode
 
+_MUCH: Final = 4096
+"""Messages under way, of which the node confirms some in any case."""
 _encoder = msgspec.msgpack.Encoder()
 
 
@@ -214,19 +218,31 @@ class Outbox:
         self.size += size
         self.total += size
 
+    @property
+    def has_open(self) -> bool:
+        """Does a frame wait for more messages, or for a confirmation?"""
+        return bool(self._open)
+
     def frames_to_send(self) -> list[bytes]:
-        """Seal what is open and return the encoded frames that have not been taken yet."""
-        self.seal()
+        """The encoded frames that have not been taken yet: all, or the full ones while much is under way."""
+        if self.next_number - 1 - self.settled_through < _MUCH:
+            self.seal()
+        else:
+            self._seal_full()
         frames, self._unsent = self._unsent, []
         return frames
 
     def seal(self) -> int:
         """Number everything that was added; return the last number."""
-        batches, self._full = [*self._full, *self._open.values()], []
+        self._full += self._open.values()
         self._open.clear()
+        self._seal_full()
+        return self.next_number - 1
+
+    def _seal_full(self) -> None:
+        batches, self._full = self._full, []
         for batch in batches:
             self._frame(batch)
-        return self.next_number - 1
 
     def fail(self, error: Exception) -> None:
         """The client is over: tell every call that still waits."""

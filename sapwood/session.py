@@ -368,6 +368,8 @@ class Session:
                 self._handle(frame)
             self._heard = True
             self._moved.set()
+            if self.outbox.has_open:  # it may have waited for a confirmation
+                self._work.set()
 
     async def _write(self, socket: Socket) -> None:
         while True:

@@ -13,6 +13,7 @@ from sapwood.protocol.bundles import encode_message as encode_whole
 from sapwood.protocol.destinations import queue
 from sapwood.protocol.session_frames import Send, decode_client_packet
 
+MUCH = 4096
 Q, R = FrameRoute(queue("q")), FrameRoute(queue("r"))
 
 
@@ -84,6 +85,32 @@ def test_a_full_frame_is_sealed_at_once() -> None:
     for _ in range(MAX_MESSAGES + 1):
         box.add(Q, encode_message(b"x", None))
     assert [frame.count for frame in sends(box.frames_to_send())] == [MAX_MESSAGES, 1]
+
+
+def test_while_much_is_under_way_a_frame_waits_for_a_confirmation_and_grows() -> None:
+    box = outbox()
+    for _ in range(MUCH):
+        box.add(Q, encode_message(b"x", None))
+    assert sum(frame.count for frame in sends(box.frames_to_send())) == MUCH
+    for _ in range(2):
+        box.add(R, encode_message(b"x", None))
+        assert box.frames_to_send() == []
+    assert box.has_open
+    box.confirm(MAX_MESSAGES)
+    (frame,) = sends(box.frames_to_send())
+    assert (frame.first, frame.count) == (MUCH + 1, 2)
+    assert not box.has_open
+
+
+def test_full_frames_and_bodies_wait_for_no_confirmation() -> None:
+    box = outbox()
+    for _ in range(MUCH + MAX_MESSAGES + 1):
+        box.add(Q, encode_message(b"x", None))
+        box.frames_to_send()
+    assert box.messages - 1 == box.next_number - 1 == MUCH + MAX_MESSAGES
+    box.add_body(R, encode_message(b"body", None), 1)
+    assert [frame.count for frame in sends(box.frames_to_send())] == [1]
+    assert box.seal() == MUCH + MAX_MESSAGES + 2
 
 
 def test_a_body_goes_after_what_was_open_for_its_route() -> None:
