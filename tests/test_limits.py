@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+from definitions import definitions
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "limits.md").read_text("utf-8")
@@ -20,7 +21,7 @@ def named() -> set[str]:
     return {
         node.name
         for path in (ROOT / "tests").rglob("test_*.py")
-        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        for node in definitions(path)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     }
 

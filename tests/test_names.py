@@ -5,6 +5,8 @@ import re
 from collections import Counter, defaultdict
 from pathlib import Path
 
+from definitions import definitions
+
 ROOT = Path(__file__).parents[1]
 HOUSES = ("treeconnector", "broker", "bridges", "config", "sapwood", "simulation", "interfaces", "audit")
 TWINS = {"sapwood": {"Client"}}
@@ -12,8 +14,8 @@ TWINS = {"sapwood": {"Client"}}
 
 
 def classes(house: str) -> list[str]:
-    trees = (ast.parse(path.read_text(encoding="utf-8")) for path in sorted((ROOT / house).rglob("*.py")))
-    return [node.name for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    files = sorted((ROOT / house).rglob("*.py"))
+    return [node.name for path in files for node in definitions(path) if isinstance(node, ast.ClassDef)]
 
 
 def test_no_class_name_is_used_twice_in_a_house_nor_in_three_houses() -> None:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from definitions import definitions
 
 ROOT = Path(__file__).parents[1]
 HOUSES = (
@@ -68,9 +69,7 @@ def unexplained(text: str, word: str) -> str:
 
 
 def docstrings(path: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            yield ast.get_docstring(node) or ""
+    yield from (ast.get_docstring(node) or "" for node in definitions(path))
 
 
 def found(kind: str) -> list[str]:
