@@ -70,7 +70,7 @@ class LineRoom:
             return MOST
         rtt, acked, unsent, least_rtt, sent, again = self._look()
         under_way = max(sent - again - acked, 0) + unsent
-        if self._held:
+        if self._held or unsent:  # TCP alone may bound it: then all of the room is never used
             self._slack = min(max(self._slack * (0.99 if under_way else 1.5), _SLACK), _MOST_SLACK)
         if now - self._since >= max(rtt / 1e6, _ROUND):
             self._measure(now, acked, rtt / 1e6, least_rtt / 1e6)
