@@ -23,7 +23,7 @@ from sapwood.protocol.bundles import MAX_BYTES, MAX_MESSAGES, Properties
 from sapwood.protocol.destinations import Destination, Kind
 from sapwood.protocol.session_frames import Matched, Send, encode
 
-_MUCH: Final = 4096
+_MUCH: Final = 2 * MAX_MESSAGES
 """Messages under way, of which the node confirms some in any case."""
 _encoder = msgspec.msgpack.Encoder()
 

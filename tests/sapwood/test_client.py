@@ -67,15 +67,15 @@ async def test_two_anonymous_clients_are_two(played: Any) -> None:
 async def test_what_waited_for_a_confirmation_goes_without_another_call(played: Any) -> None:
     played.holding = True
     async with connect(played.uri, keep_alive=3600) as client:
-        for number in range(4096):
+        for number in range(512):
             await client.publish("queue:a", b"%d" % number)
-        await played.until(lambda: len(payloads_of(played.sent)) == 4096)
+        await played.until(lambda: len(payloads_of(played.sent)) == 512)
         await client.publish("queue:b", b"late")
         await client.create("c")  # whatever was written before is there
-        assert len(payloads_of(played.sent)) == 4096
-        await played.say(Confirm(4096))
+        assert len(payloads_of(played.sent)) == 512
+        await played.say(Confirm(512))
         await played.until(lambda: payloads_of(played.sent)[-1:] == [b"late"])
-        await played.say(Confirm(4097))
+        await played.say(Confirm(513))
 
 
 async def test_published_messages_share_a_frame_per_destination(played: Any) -> None:

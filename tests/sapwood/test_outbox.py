@@ -13,7 +13,7 @@ from sapwood.protocol.bundles import encode_message as encode_whole
 from sapwood.protocol.destinations import queue
 from sapwood.protocol.session_frames import Send, decode_client_packet
 
-MUCH = 4096
+MUCH = 2 * MAX_MESSAGES
 Q, R = FrameRoute(queue("q")), FrameRoute(queue("r"))
 
 
