@@ -7,15 +7,39 @@ import asyncio
 from collections import Counter
 
 import aiohttp
-from harness import PATIENCE, Network, merged
+import pytest
+from harness import PATIENCE, Network
 
 MESSAGES = 5_000
 KILLS = 3
+SLOW_DISK = """
+import os, time
+
+sync = os.fdatasync
+
+
+def fdatasync(file: int) -> None:
+    time.sleep(0.02)
+    sync(file)
+
+
+os.fdatasync = fdatasync
+"""
+"""With this in its `sitecustomize` a node takes 20 ms for each commit: a kill comes between two of them."""
 QUICKLY_DEAD = {"delivery": {"hold_time": "1s"}}
 
 
+@pytest.fixture
+def network(network: Network) -> Network:
+    """Of one node, on a slow disk."""
+    (network.folder / "sitecustomize.py").write_text(SLOW_DISK, encoding="utf-8")
+    network.environments["hq"] = {"PYTHONPATH": str(network.folder)}
+    network.add("hq")
+    return network
+
+
 async def send(network: Network, *queues: str) -> list[bytes]:
-    """Each is a bundle of its own, since the queues take turns."""
+    """Each is a bundle of its own, since a queue's two names take turns."""
     payloads = [b"%05d" % number + bytes(500) for number in range(MESSAGES)]
     async with network.client("hq", session="producer") as client:
         for number, payload in enumerate(payloads):
@@ -52,7 +76,7 @@ async def killed_in_the_middle(
     asked = asyncio.create_task(ask(network, "POST", path, body))
     async with asyncio.timeout(PATIENCE):
         while await waiting(network, there) < before + some and not asked.done():
-            await asyncio.sleep(0)
+            await asyncio.sleep(0.005)
     network.kill("hq")
     unanswered = False
     try:
@@ -80,7 +104,6 @@ async def all_of(network: Network, *queues: str) -> Counter[bytes]:
 
 
 async def test_a_move_that_is_killed_leaves_each_message_in_one_of_the_queues(network: Network) -> None:
-    network.add("hq")
     await network.start()
     async with network.client("hq") as client:
         await client.create("a")
@@ -100,10 +123,9 @@ async def test_a_move_that_is_killed_leaves_each_message_in_one_of_the_queues(ne
 
 
 async def test_dead_letters_that_go_back_are_not_lost_when_the_node_is_killed(network: Network) -> None:
-    network.base = merged(network.base, QUICKLY_DEAD)
-    network.add("hq")
+    network.configure("hq", **QUICKLY_DEAD)
     await network.start()
-    payloads = await send(network, "queue:sales/a", "queue:sales/b")
+    payloads = await send(network, *(f"queue:sales/{queue}" for queue in ("a", "a@hq", "b", "b@hq")))
     async with network.client("hq") as client:
         await network.until(
             "hq", lambda status: status["dead"]["messages"] == MESSAGES, "burying all of them"
