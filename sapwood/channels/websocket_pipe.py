@@ -10,14 +10,16 @@ Wrinkle: it brings aiohttp, which a leaf that nobody talks to does not load.
 import asyncio
 import contextlib
 from collections.abc import Awaitable
-from typing import Any, Final, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, Union, cast
 
 import aiohttp
-from aiohttp import web
-from aiohttp.abc import AbstractStreamWriter
 
 from sapwood.channels.pipes import MOST, PIECE, PipeBroken, lost
 from sapwood.protocol.packets import Bytes
+
+if TYPE_CHECKING:  # a process beside a channel serves nothing, and so need not load that
+    from aiohttp import web
+    from aiohttp.abc import AbstractStreamWriter
 
 MAX_MESSAGE: Final = PIECE
 WIDE_MESSAGE: Final = MOST
@@ -54,14 +56,14 @@ class Opened(Protocol):
     async def close(self, *, code: int = ...) -> bool: ...
 
 
-WebSocket = web.WebSocketResponse[Any] | aiohttp.ClientWebSocketResponse[Any] | Opened
+WebSocket = Union["web.WebSocketResponse[Any]", "aiohttp.ClientWebSocketResponse[Any]", Opened]
 
 
 class Line(NamedTuple):
     """The line of aiohttp, for a server: its frames have no mask (RFC 6455, 5.2), and so need no copy."""
 
     transport: asyncio.WriteTransport
-    writer: AbstractStreamWriter
+    writer: "AbstractStreamWriter"
 
     async def write(self, part: memoryview) -> None:
         """A whole binary message, of 64 KiB or more. Returns when the line takes more."""

@@ -14,6 +14,7 @@ from bind_server import KEY
 from harness import Network
 from mosquitto_clients import joined
 from mosquitto_server import DISCOVERY, MosquittoServer
+from nursery import forked
 from rabbitmq_chain import SITES, Chain
 from rabbitmq_server import RabbitServer
 
@@ -23,6 +24,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if str(item.path).startswith(here):
             item.add_marker(pytest.mark.network)
+
+
+@pytest.fixture
+def forked_channels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Processes beside channels are forks; `tests/sapwood/channels/test_ends.py` starts them as users do."""
+    monkeypatch.setattr("sapwood.channels.ends.subprocess", forked())
 
 
 @pytest_asyncio.fixture

@@ -27,6 +27,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryFile
+from types import SimpleNamespace
 from typing import IO, Any, NoReturn
 
 NODES = (
@@ -41,6 +42,11 @@ COMMANDS = (
     *("broker.cli.status", "broker.cli.trace", "broker.cli.views"),
     *("aiohttp.web", "pydantic.fields", "pydantic.type_adapter", "sapwood.client"),
     *("csv", "encodings.idna", "importlib.metadata", "importlib.resources"),
+)
+CHANNELS = (
+    *("aiohttp", "encodings.idna", "hmac", "sapwood.channels.callers", "sapwood.channels.pipes"),
+    *("sapwood.channels.probes", "sapwood.channels.socket_folder", "sapwood.channels.urls"),
+    *("sapwood.channels.websocket_pipe", "sapwood.options"),
 )
 _LONGEST = 1 << 20
 
@@ -96,6 +102,7 @@ class Nursery:
     """The process that others are forks of, as this process sees it. `modules`: they are loaded."""
 
     def __init__(self, modules: Sequence[str], environment: dict[str, str]) -> None:
+        self._one_at_a_time = threading.Lock()
         self._orders, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             self._process = subprocess.Popen(
@@ -111,15 +118,16 @@ class Nursery:
     ) -> NurseryChild:
         """Run a command line of `sapwood` in a folder, or one of Python that begins with '-m'.
 
-        `files`: the numbers of its output, its errors and, if it has one, its input.
+        `files`: the numbers of its output, its errors and, if it has them, its input and what it has as 3.
         """
         order = json.dumps([*words, str(folder), os.environ | environment])
         end, told = os.pipe()
         try:
-            socket.send_fds(self._orders, [order.encode()], [told, *files])
+            with self._one_at_a_time:
+                socket.send_fds(self._orders, [order.encode()], [told, *files])
+                pid = self._orders.recv(_LONGEST)
         finally:
             os.close(told)
-        pid = self._orders.recv(_LONGEST)
         assert pid, "the nursery has ended"
         return NurseryChild(int(pid), end)
 
@@ -155,6 +163,30 @@ def command(
             child.send_signal(signal.SIGKILL)
 
 
+@contextlib.contextmanager
+def beside(
+    words: Sequence[str], *, pass_fds: Sequence[int], env: dict[str, str], **_: object
+) -> Iterator[SimpleNamespace]:
+    """The process beside a channel, see `forked`."""
+    *_, module, deed, _ = words
+    (given, asked), (heard, told) = os.pipe(), os.pipe()
+    with open(asked, "wb", buffering=0) as stdin, open(heard, "rb", buffering=0) as stdout:
+        try:
+            files = [told, sys.__stderr__.fileno(), given, *pass_fds]
+            child = nursery(*CHANNELS).start(["-m", module, deed, "3"], Path.cwd(), files, env)
+        finally:
+            os.close(given)
+            os.close(told)
+        yield SimpleNamespace(stdin=stdin, stdout=stdout)
+    child.wait()
+
+
+def forked() -> SimpleNamespace:
+    """In place of the module `subprocess` of `sapwood.channels.ends`, whose threads come and go."""
+    nursery(*CHANNELS)
+    return SimpleNamespace(Popen=beside, PIPE=subprocess.PIPE)
+
+
 def ran(*words: object, folder: Path | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
     """A command that has ended, and all that it said."""
     with command(words, folder=folder, **environment) as (child, *files):
@@ -169,7 +201,10 @@ def content(file: IO[bytes]) -> bytes:
 
 @functools.cache
 def nursery(*modules: str, **environment: str) -> Nursery:
-    """The nursery of this process with these modules, whose Python was started with these variables."""
+    """The nursery of this process with these modules, whose Python was started with these variables.
+
+    Wrinkle: it ends with the thread that asks for it first.
+    """
     made = Nursery(modules, environment)
     atexit.register(made.end)
     return made
@@ -189,7 +224,7 @@ def _serve(door: socket.socket) -> list[Any]:
 
 def _fork(watched: selectors.BaseSelector, door: socket.socket) -> list[Any] | None:
     """The order, in the fork that is to do it; None in the nursery."""
-    data, numbers, _, _ = socket.recv_fds(door, _LONGEST, 4)
+    data, numbers, _, _ = socket.recv_fds(door, _LONGEST, 5)
     if not data:
         raise SystemExit
     told, *files = numbers
@@ -197,7 +232,7 @@ def _fork(watched: selectors.BaseSelector, door: socket.socket) -> list[Any] | N
     if not pid:
         for own, file in zip((1, 2, 0), files, strict=False):
             os.dup2(file, own)
-        order: list[Any] = json.loads(data)
+        order: list[Any] = [*json.loads(data), files[3:]]
         return order
     for file in files:
         os.close(file)
@@ -216,9 +251,11 @@ def _tell_end(watched: selectors.BaseSelector, key: selectors.SelectorKey) -> No
     os.close(told)
 
 
-def _become(words: list[str], folder: str, environment: dict[str, str]) -> None:
-    """Be like a new process: nothing is open but its input and output, and it heads a group."""
-    os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+def _become(words: list[str], folder: str, environment: dict[str, str], more: list[int]) -> None:
+    """Be like a new process: nothing is open but its own files, and it heads a group."""
+    for own, file in enumerate(more, 3):
+        os.dup2(file, own)
+    os.closerange(3 + len(more), os.sysconf("SC_OPEN_MAX"))
     os.setpgid(0, 0)
     os.environ.clear()
     os.environ.update(environment)
@@ -265,7 +302,7 @@ if __name__ == "__main__":
     tie(int(sys.argv[1]))
     here = os.getpid()
     gc.freeze()
-    *ordered, place, variables = _serve(socket.socket(fileno=int(sys.argv[2])))
+    *ordered, place, variables, more = _serve(socket.socket(fileno=int(sys.argv[2])))
     tie(here)
-    _become(ordered, place, variables)
+    _become(ordered, place, variables, more)
     _end(_run_module if ordered[:1] == ["-m"] else main)

@@ -20,6 +20,7 @@ from harness import PATIENCE, Network
 from sapwood import channels, connect, sync
 from sapwood.channels import AppChannel, ChannelFailed, ChannelUrls
 
+pytestmark = pytest.mark.usefixtures("forked_channels")
 CHAIN = ("hq", "north", "shop")
 PERMITS = {"consume": ["#"], "send": ["#"], "nodes": ["*"]}
 SERVES = {"serves": ["channel-*@*"], "opens": ["channel-*@*"]}

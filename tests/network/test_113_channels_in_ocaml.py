@@ -22,6 +22,7 @@ from sapwood import Client, channels, connect
 from sapwood.channels import AppChannel, ChannelUrls
 from sapwood.channels.urls import parts_of
 
+pytestmark = pytest.mark.usefixtures("forked_channels")
 Program = asyncio.subprocess.Process
 KINDS = pytest.mark.parametrize("kind", ["unix", "lwt"])
 LARGE = 3_000_000

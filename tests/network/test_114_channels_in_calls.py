@@ -24,6 +24,7 @@ from sapwood.stub_samples import CHANNEL, sample
 sys.path.insert(0, str(ROOT / "tests" / "interfaces"))
 from every import package
 
+pytestmark = pytest.mark.usefixtures("forked_channels")
 Program = asyncio.subprocess.Process
 KINDS = pytest.mark.parametrize("kind", ["unix", "lwt"])
 SIZE = 3_000_000

@@ -23,6 +23,7 @@ from sapwood import Rpc, ServiceError, channels, connect
 from sapwood.channels import ChannelUrls
 from sapwood.stub_samples import CHANNEL
 
+pytestmark = pytest.mark.usefixtures("forked_channels")
 ROOT = Path(__file__).parents[2]
 PROGRAMS = ROOT / "examples" / "interfaces" / "python"
 PICTURE = b"\x89PNG\r\n" + bytes(range(256)) * 4096

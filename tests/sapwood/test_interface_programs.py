@@ -22,8 +22,9 @@ from sapwood import NobodyServes
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples" / "interfaces"
-sys.path[:0] = [str(ROOT / "tests" / each) for each in ("interfaces", "ocaml")]
+sys.path[:0] = [str(ROOT / "tests" / each) for each in ("interfaces", "network", "ocaml")]
 from every import FILES, package  # noqa: E402
+from nursery import forked  # noqa: E402
 from page_programs import Programs, libraries, programs_of  # noqa: E402
 from workspace import SECOND, STREAMS, environment, ran  # noqa: E402
 
@@ -33,6 +34,12 @@ AS_DUNE = ("-w", _WARNINGS, "-strict-sequence", "-strict-formats")
 BESIDE = {"SAPWOOD_CHANNEL": str(Path(sys.executable).with_name("sapwood-channel"))}
 CATALOGUES = {"chain": 14, "every": 5, "streams": 3}
 """The packages, and how many functions each has."""
+
+
+@pytest.fixture(autouse=True)
+def _forked_channels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Processes beside channels are forks."""
+    monkeypatch.setattr("sapwood.channels.ends.subprocess", forked())
 
 
 def catalogue(name: str, folder: Path) -> list[Programs]:
