@@ -12,6 +12,7 @@ import * as frames from "./frames.js";
 
 const MOST_MESSAGES = 256;
 const MOST_BYTES = 256 * 1024;
+const MUCH = 2 * MOST_MESSAGES; // messages under way, of which the node confirms some in any case
 
 /** A caller that waits for some messages: `promise`. `asks`: the node is to say where a topic's messages go. */
 export class Call {
@@ -157,11 +158,14 @@ export class Outbox {
     else this.#full = this.#full.filter((each) => each !== batch);
   }
 
-  /** Seals what is open; returns the frames that have not been taken yet. */
+  /** The frames that have not been taken yet. While much is under way, what is not full waits for a confirmation. */
   framesToSend() {
-    const batches = [...this.#full, ...this.#open.values()];
+    const batches = this.#full;
     this.#full = [];
-    this.#open.clear();
+    if (this.#next - 1 - this.settledThrough < MUCH) {
+      batches.push(...this.#open.values());
+      this.#open.clear();
+    }
     batches.forEach((batch) => this.#seal(batch));
     const unsent = this.#unsent;
     this.#unsent = [];

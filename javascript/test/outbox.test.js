@@ -33,6 +33,20 @@ test("a frame has no more than 256 messages", () => {
   assert.deepEqual(numbers(outbox.framesToSend()), [[1, 256], [257, 256], [513, 88]]);
 });
 
+test("while much is under way a frame waits for a confirmation, and grows", () => {
+  const outbox = new Outbox(MANY, MANY);
+  sent(outbox, "queue:a", ...Array.from({ length: 512 }, String));
+  assert.deepEqual(numbers(outbox.framesToSend()), [[1, 256], [257, 256]]);
+  for (const payload of ["1", "2"]) {
+    sent(outbox, "queue:b", payload);
+    assert.deepEqual(outbox.framesToSend(), []);
+  }
+  sent(outbox, "queue:a", ...Array.from({ length: 256 }, String)); // a full one waits for nothing
+  assert.deepEqual(numbers(outbox.framesToSend()), [[513, 256]]);
+  outbox.confirm(512);
+  assert.deepEqual(numbers(outbox.framesToSend()), [[769, 2]]);
+});
+
 test("whoever waits is told when the last of it is confirmed", async () => {
   const outbox = new Outbox(MANY, MANY);
   const call = sent(outbox, "queue:a", "1", "2");
