@@ -56,6 +56,7 @@ def _draw(width: float, height: float, *paints: "Callable[[Axes], None]") -> str
     if not available():
         return ""
     import matplotlib as mpl
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
 
     style = {
@@ -64,6 +65,7 @@ def _draw(width: float, height: float, *paints: "Callable[[Axes], None]") -> str
         "font.family": "sans-serif",
         "font.size": 10,
         "axes.edgecolor": FAINT,
+        "axes.facecolor": "none",
         "axes.labelcolor": INK,
         "text.color": INK,
         "xtick.color": INK,
@@ -72,11 +74,12 @@ def _draw(width: float, height: float, *paints: "Callable[[Axes], None]") -> str
         "axes.spines.right": False,
     }
     with _drawing, mpl.rc_context(style):  # type: ignore[arg-type]
-        figure = Figure(figsize=(width, height), layout="constrained")
+        figure = Figure(figsize=(width, height), layout="constrained", facecolor="none")
         for axes, paint in zip(figure.subplots(1, len(paints), squeeze=False)[0], paints, strict=True):
             paint(axes)
         text = io.StringIO()
-        figure.savefig(text, format="svg", metadata={"Date": None}, transparent=True)
+        # `savefig` would draw all of it twice, the first time for nothing but its layout.
+        FigureCanvasSVG(figure).print_svg(text, metadata={"Date": None})  # type: ignore[no-untyped-call]
     svg = text.getvalue()
     svg = svg[svg.index("<svg") :].replace("sans-serif", "inherit")
     for colour, name in _THEMED.items():
