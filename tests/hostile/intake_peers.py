@@ -207,13 +207,17 @@ class Sealed(Raw):
 # --- how each kind of connection comes into the middle of 15 MiB, all but the 15 MiB themselves
 
 
-async def answers_meanwhile(target: Target, work: Coroutine[Any, Any, None]) -> int:
-    """How many requests of somebody else the node answers, one after the other, until this is done."""
+async def answers_meanwhile(target: Target, work: Coroutine[Any, Any, None], pause: float = 0.0) -> int:
+    """How many requests of somebody else the node answers, one after the other, until this is done.
+
+    `pause`: seconds between an answer and the next request.
+    """
     other, under_way, answered = await Raw.to(target.port), asyncio.create_task(work), 0
     while not under_way.done():
         await other.say(ASKED)
         await other.until(b"\r\n\r\n")
         answered += 1
+        await asyncio.sleep(pause)
     await under_way
     other.break_off()
     return answered

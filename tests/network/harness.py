@@ -311,13 +311,18 @@ async def receiving(client: Client, destination: str, durable: str = "") -> Asyn
         subscription.close()
 
 
-async def until_count(got: Sequence[object], count: int, seconds: float = PATIENCE) -> None:
-    """Wait until a list that `receiving` fills has `count` items; `AssertionError` tells how many it has."""
+async def until_count(
+    got: Sequence[object], count: int, seconds: float = PATIENCE, every: float = 0.02
+) -> None:
+    """Wait until a list that `receiving` fills has `count` items; `AssertionError` tells how many it has.
+
+    `every`: so often, in seconds, it is looked at.
+    """
     loop = asyncio.get_running_loop()
     deadline = loop.time() + seconds
     while len(got) < count:
         assert loop.time() < deadline, f"{len(got)} of {count} messages came within {seconds:g} s"
-        await asyncio.sleep(0.02)
+        await asyncio.sleep(every)
 
 
 def child_state(status: Status, child: str) -> str:

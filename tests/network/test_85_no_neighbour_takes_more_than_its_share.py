@@ -63,7 +63,7 @@ async def test_bombs_at_full_line_rate_keep_no_sibling_waiting(network: Network,
             for number in range(COUNT):
                 before = sum(parent.cpu_times()[:2])
                 await leeds.publish("queue:orders", b"%d" % number)
-                await until_count(orders, number + 1)
+                await until_count(orders, number + 1, every=0.001)
                 late.append(sum(parent.cpu_times()[:2]) - before)
             status = await network.status("hq")
             (link,) = [link for link in status["children"] if link["name"] == f"mallory-{kind}"]
