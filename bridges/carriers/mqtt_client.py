@@ -13,7 +13,7 @@ import contextlib
 import socket
 import ssl
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode
@@ -190,11 +190,11 @@ class LinkClient:
             number = self._client.publish_in_bulk(topic, payload, 1, False, WITHOUT)
             self._unconfirmed.add(number)
 
-    def _was_published(self, number: int, code: int) -> None:
+    def _was_published(self, numbers: Sequence[int], code: int) -> None:
         if code >= FAILURE:
             self._was_refused(code)
             return
-        self._unconfirmed.discard(number)
+        self._unconfirmed.difference_update(numbers)
         self._publish_waiting()
         if not self._unconfirmed:
             self._settled.set()

@@ -9,7 +9,7 @@ before `answer`, QoS 2 included. Wrinkle: a broker goes on with QoS 2 messages o
 numbers of this one are heard, since the earlier one's messages are given anew.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from paho.mqtt import MQTTException
@@ -27,12 +27,12 @@ _CHUNK: Final = 64 * 1024
 
 
 class PahoInBulk(paho.Client):
-    """Of one connection. `given` is called with each message, `answered` with the number of one of ours and
-    the broker's reason code. `has_more`: there is more to read that the socket does not say.
+    """Of one connection. `given` is called with each message, `answered` with the numbers of some of ours and
+    the broker's reason code for them. `has_more`: there is more to read that the socket does not say.
     """
 
     given: Callable[[packets.Publish], None]
-    answered: Callable[[int, int], None]
+    answered: Callable[[Sequence[int], int], None]
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
@@ -56,9 +56,23 @@ class PahoInBulk(paho.Client):
             self._under_way.add(number)
         return number
 
+    def publish_row(self, topic: str, payloads: Sequence[bytes], said: bytes = b"") -> list[int]:
+        """Messages of QoS 1; returns their numbers. Raises as `publish_in_bulk` does, and says none then."""
+        name = topic.encode()
+        self._raise_for_invalid_topic(name)
+        numbers = [self._mid_generate() for _ in payloads]
+        self._say(packets.publish_row(name, payloads, numbers, retain=False, again=False, said=said))
+        self._under_way.update(numbers)
+        return numbers
+
     def answer(self, number: int, qos: int) -> None:
         """The broker may forget it."""
         self._say(packets.answer(packets.PUBREC if qos == 2 else packets.PUBACK, number))
+
+    def answer_row(self, numbers: Sequence[int]) -> None:
+        """The broker may forget these, of QoS 1."""
+        if numbers:
+            self._say(packets.acknowledged(numbers))
 
     def want_write(self) -> bool:
         return bool(self._said) or super().want_write()
@@ -120,8 +134,13 @@ class PahoInBulk(paho.Client):
         result, self.has_more = None, False
         for packet in self._reader.feed(data):
             result = MQTTErrorCode.MQTT_ERR_SUCCESS
-            if isinstance(packet, packets.Publish):
+            if isinstance(packet, readers.Alike):
+                for each in packet.publishes:
+                    self.given(each)
+            elif isinstance(packet, packets.Publish):
                 self._given(packet)
+            elif isinstance(packet, readers.Acknowledged):
+                self._acknowledged(packet.packet_ids)
             elif isinstance(packet, packets.PacketAnswer):
                 self._answered(packet.kind, packet.packet_id, packet.reason)
             else:
@@ -136,6 +155,11 @@ class PahoInBulk(paho.Client):
             self._kept.add(packet.packet_id)
         self.given(packet)
 
+    def _acknowledged(self, numbers: Sequence[int]) -> None:
+        known = [number for number in dict.fromkeys(numbers) if number in self._under_way]
+        self._under_way.difference_update(known)
+        self.answered(known, 0)
+
     def _answered(self, kind: int, number: int, reason: int) -> None:
         if kind == packets.PUBREL:
             self._kept.discard(number)
@@ -146,7 +170,7 @@ class PahoInBulk(paho.Client):
             self._say(packets.answer(packets.PUBREL, number))
         else:
             self._under_way.discard(number)
-            self.answered(number, reason)
+            self.answered((number,), reason)
 
     def _control(self, first: int, body: bytes) -> MQTTErrorCode:
         """As if paho had read it."""

@@ -246,6 +246,15 @@ def publish_of(flags: int, body: bytes, level: int, place: Place = Place.PUBLISH
     return Publish(topic, body[at:], qos, flags & 1 != 0, again, packet_id, properties=said)
 
 
+def short_properties(body: bytes, qos: int, level: int) -> bytes | None:
+    """The properties of a PUBLISH that has been read, as they are written; None: they are long."""
+    if level != LEVEL_5:
+        return b""
+    at = 2 + int.from_bytes(body[:2]) + (2 if qos else 0)
+    end = at + 1 + body[at]
+    return body[at:end] if body[at] <= _SHORT else None
+
+
 @lru_cache
 def _short(written: bytes) -> Properties:
     """Of a message of a server: most have the same, the identifier of the subscription."""
@@ -315,6 +324,12 @@ def answer(kind: int, packet_id: int, reason: int = 0, why: str = "") -> bytes:
         return PLAIN_ANSWERS[kind] + body
     body += bytes((reason,)) + (properties.written({Name.REASON_STRING: why}) if why else b"")
     return bytes((kind << 4 | _FLAGS[kind],)) + variable(len(body)) + body
+
+
+def acknowledged(packet_ids: Iterable[int]) -> bytes:
+    """A row of PUBACK."""
+    head = PLAIN_ANSWERS[PUBACK]
+    return b"".join([head + packet_id.to_bytes(2) for packet_id in packet_ids])
 
 
 def disconnect(reason: int, why: str) -> bytes:

@@ -1,7 +1,7 @@
 """Streams of bytes, of which MQTT packets are read: what a client says, and what a server does.
 
-Packets of a client that come in a row and are alike are read together (`Alike`, `Acknowledged`): one by one
-each costs twice as much, and a program that has much to say or to read sends little else. Law: only what is
+Packets that come in a row and are alike are read together (`Alike`, `Acknowledged`): one by one each costs
+twice as much, and who has much to say or to read sends little else. Law: only what is
 well-formed is in a row; the rest is read packet by packet, and refused there.
 """
 
@@ -26,6 +26,7 @@ from bridges.mqtt.packets import (
     answer_of,
     packet_of,
     publish_of,
+    short_properties,
 )
 from bridges.mqtt.properties import Place
 
@@ -35,7 +36,7 @@ _MOST_BYTES: Final = 64 * 1024
 
 
 class Alike(NamedTuple):
-    """PUBLISH packets of one topic, QoS 0 or 1 and no properties, behind another such one."""
+    """PUBLISH packets of one topic, QoS 0 or 1 and the same short properties, behind another such one."""
 
     publishes: list[Publish]
 
@@ -49,17 +50,29 @@ class Acknowledged(NamedTuple):
 class ServerReader(Framing):
     """Reads what a server of that level says."""
 
-    def feed(self, data: bytes) -> Iterator[Publish | PacketAnswer | Control]:
+    def feed(self, data: bytes) -> Iterator[Publish | Alike | PacketAnswer | Acknowledged | Control]:
         """Yield the packets that are complete. Raises `PacketError`."""
         buffer = self._buffer
         buffer += data
         start = 0
         try:
             while (place := self.body(start)) is not None:
-                first, body = buffer[start], bytes(buffer[place[0] : place[1]])
+                first = buffer[start]
+                if first == ACKNOWLEDGES and (numbers := _acknowledged(buffer, start)):
+                    start += 4 * len(numbers)
+                    yield Acknowledged(numbers)
+                    continue
+                body = bytes(buffer[place[0] : place[1]])
                 start = place[1]
                 if first >> 4 == PUBLISH:
-                    yield publish_of(first & 0x0F, body, self.level, Place.DELIVERY)
+                    packet = publish_of(first & 0x0F, body, self.level, Place.DELIVERY)
+                    yield packet
+                    if packet.topic and packet.qos < 2 and start < len(buffer) and buffer[start] == first:
+                        said = short_properties(body, packet.qos, self.level)
+                        if said is not None:
+                            row, start = _alike(buffer, start, packet, said, self.most)
+                            if row:
+                                yield Alike(row)
                 elif PUBACK <= first >> 4 <= PUBCOMP:
                     yield answer_of(first, body, self.level)
                 else:
@@ -117,7 +130,7 @@ class PacketReader(Framing):
                 start = self._passed(end) if self._passing else end
                 yield packet
                 if isinstance(packet, Publish) and self._has_alike(packet, first, start):
-                    row, start = _alike(buffer, start, packet, self.level, self.most)
+                    row, start = _alike(buffer, start, packet, _NOTHING[self.level], self.most)
                     if row:
                         yield Alike(row)
         finally:
@@ -135,6 +148,8 @@ class PacketReader(Framing):
         return start + now
 
 
+_NOTHING: Final = {LEVEL_3_1_1: b"", LEVEL_5: b"\0"}
+"""How a PUBLISH without properties says so."""
 _PUBACKS: Final = re.compile(rb"(?:\x40\x02..){2,%d}" % MOST, re.DOTALL)
 
 
@@ -148,16 +163,17 @@ def _acknowledged(buffer: bytearray, start: int) -> tuple[int, ...]:
 
 
 def _alike(
-    buffer: bytearray, start: int, before: Publish, level: int, most: int
+    buffer: bytearray, start: int, before: Publish, said: bytes, most: int
 ) -> tuple[list[Publish], int]:
     """The row of PUBLISH packets that begin with the byte at `start`, and where it ends.
 
-    `before`: the packet before them, which begins with that byte too. `most`: bytes of one.
+    `before`: the packet before them, which begins with that byte too. `said`: its properties, as they are
+    written. `most`: bytes of one.
     """
     first, topic, qos, retain, again = buffer[start], before.topic, before.qos, before.retain, before.again
-    name = topic.encode()
+    name, properties = topic.encode(), before.properties
     head, present, stop = len(name).to_bytes(2) + name, len(buffer), start + _MOST_BYTES
-    inside = len(head) + 2 * qos + (level == LEVEL_5)
+    inside = len(head) + 2 * qos + len(said)
     found: list[Publish] = []
     while len(found) < MOST and start < stop and start + 2 < present and buffer[start] == first:
         size, at = buffer[start + 1], start + 2
@@ -168,12 +184,13 @@ def _alike(
         end, body = at + size, at + inside
         if not inside <= size <= most or end > present or not buffer.startswith(head, at):
             break
-        if level == LEVEL_5 and buffer[body - 1]:
-            break  # it has properties
+        if said and not buffer.startswith(said, body - len(said)):
+            break  # it has others
         at += len(head)
         number = buffer[at] << 8 | buffer[at + 1] if qos else 0
         if qos and not number:
             break
-        found.append(Publish(topic, bytes(buffer[body:end]), qos, retain, again, number))
+        payload = bytes(buffer[body:end])
+        found.append(Publish(topic, payload, qos, retain, again, number, properties=properties))
         start = end
     return found, start

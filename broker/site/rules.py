@@ -11,7 +11,7 @@ broker, or the node, filters again where messages are delivered.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-import msgspec
+from msgspec import structs
 
 from bridges.site_brokers.base import unanswerable
 from config.model import SiteRule
@@ -81,16 +81,20 @@ class Rules:
 
     def named_here(self, delivery: BrokerDelivery) -> BrokerDelivery | None:
         """Under the name that the site's applications know; None if it may not go there any more."""
+        if self._leaves(delivery):
+            return delivery
         local = self.to_local(delivery.destination)
         if local is None:
             return None
         message = _answered(delivery.message, self._answers_from)
         if local is delivery.destination and message is delivery.message and not local.node:
             return delivery
-        return delivery._replace(destination=local._replace(node=""), message=message)
+        return structs.replace(delivery, destination=local._replace(node=""), message=message)
 
     def named_in_tree(self, batch: Sequence[Taken]) -> list[Taken]:
         """Under the names that the tree knows; what stays here is left out."""
+        if all(map(self._leaves, batch)):
+            return [*batch]
         found: list[Taken] = []
         for taken in batch:
             key = taken.destination if taken.odd else self.to_tree(taken.destination)
@@ -100,8 +104,14 @@ class Rules:
                 if asked and not message.properties.reply_to:
                     odd = unanswerable(asked)
                 is_same = key is taken.destination and message is taken.message
-                found.append(taken if is_same else taken._replace(destination=key, message=message, odd=odd))
+                found.append(
+                    taken if is_same else structs.replace(taken, destination=key, message=message, odd=odd)
+                )
         return found
+
+    def _leaves(self, given: BrokerDelivery | Taken) -> bool:
+        """Has it the same names here and in the tree? Asked of each message."""
+        return not (self._kinds or given.destination.node or given.message.properties.reply_to)
 
     def _answers_to(self, local: Destination) -> Destination | None:
         """What a topic of this site is called elsewhere by whoever answers there: the answer comes in."""
@@ -140,4 +150,4 @@ def _answered(message: Message, named: Callable[[Destination], Destination | Non
     reply_to = "" if other is None else str(other)
     if reply_to == message.properties.reply_to:
         return message
-    return Message(message.payload, msgspec.structs.replace(message.properties, reply_to=reply_to))
+    return Message(message.payload, structs.replace(message.properties, reply_to=reply_to))

@@ -13,8 +13,10 @@ import asyncio
 import contextlib
 from collections import deque
 from collections.abc import Callable, Sequence
+from itertools import islice, takewhile
 from typing import Any, Final, NamedTuple
 
+import msgspec
 from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode, MQTTProtocolVersion
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
@@ -27,7 +29,7 @@ from bridges.mqtt.library import paho
 from bridges.mqtt.packets import Publish
 from bridges.mqtt.properties import Name
 from bridges.mqtt.watch import PahoWatch
-from bridges.properties import MqttProperties
+from bridges.properties import NO_PROPERTIES, MqttProperties
 from bridges.site_brokers.base import SiteBrokerError
 from bridges.site_brokers.mosquitto.login import MqttAccess, refusal
 from bridges.site_brokers.mosquitto.messages import publish_properties, read_properties
@@ -36,9 +38,11 @@ from bridges.tls import CERTIFICATE
 KEEP_ALIVE: Final = 10
 UNSPEAKABLE: Final = 0x100
 _IN_FLIGHT: Final = 65_535
+_ROW: Final = 64
+"""Messages that are written as one."""
 
 
-class Received(NamedTuple):
+class Received(msgspec.Struct, frozen=True, gc=False):
     """A message from the broker. `number`: of its packet; `filters`: the ids of our filters it came for."""
 
     topic: str
@@ -240,37 +244,50 @@ class MqttConnection:
 
     # --- messages
 
-    def post(self, post: Post) -> None:
+    def post(self, *posts: Post) -> None:
         """Publish, in order, as many at once as the broker takes; in no better quality than it has."""
-        if post.qos > self.max_qos or (post.retained and not self.retains):
-            post = post._replace(qos=min(post.qos, self.max_qos), retained=post.retained and self.retains)
-        self._posts.append(post)
+        self._posts += map(self._as_taken, posts) if self.max_qos < 2 or not self.retains else posts
         self._post_waiting()
 
+    def _as_taken(self, post: Post) -> Post:
+        return post._replace(qos=min(post.qos, self.max_qos), retained=post.retained and self.retains)
+
     def _post_waiting(self) -> None:
-        while self._posts and not self._over and len(self._unanswered) < self._in_flight:
-            post = self._posts.popleft()
+        while self._posts and not self._over and (room := self._in_flight - len(self._unanswered)) > 0:
+            row = self._next(room)
             try:
-                number = self._publish(post)
+                numbers = self._publish(row)
             except (ValueError, OverflowError):
-                self._loop.call_soon(self._done, post, UNSPEAKABLE)
+                for post in row:
+                    self._loop.call_soon(self._done, post, UNSPEAKABLE)
                 continue
-            if post.qos:
-                self._unanswered[number] = post
+            if row[0].qos:
+                self._unanswered.update(zip(numbers, row, strict=True))
             else:
-                self._loop.call_soon(self._done, post, 0)
+                self._loop.call_soon(self._done, row[0], 0)
+
+    def _next(self, most: int) -> list[Post]:
+        """The next one, with those behind it that differ by nothing but the payload, if they are plain."""
+        first = self._posts[0]
+        plain = (first.topic, 1, False, NO_PROPERTIES)
+        alike = takewhile(lambda post: (post[0], *post[2:5]) == plain, islice(self._posts, min(most, _ROW)))
+        return [self._posts.popleft() for _ in range(sum(1 for _ in alike) or 1)]
 
     def _done(self, post: Post, code: int) -> None:
         if not self._over:
             post.done(code)
 
-    def _publish(self, post: Post) -> int:
-        said = publish_properties(post.properties) if self.v5 else b""
-        return self._paho.publish_in_bulk(post.topic, post.payload, post.qos, post.retained, said)
+    def _publish(self, row: Sequence[Post]) -> Sequence[int]:
+        topic, payload, qos, retained, properties, _ = row[0]
+        said = publish_properties(properties) if self.v5 else b""
+        if len(row) > 1:
+            return self._paho.publish_row(topic, [post.payload for post in row], said)
+        return (self._paho.publish_in_bulk(topic, payload, qos, retained, said),)
 
-    def _was_answered(self, number: int, code: int) -> None:
-        if post := self._unanswered.pop(number, None):
-            self._done(post, code)
+    def _was_answered(self, numbers: Sequence[int], code: int) -> None:
+        for number in numbers:
+            if post := self._unanswered.pop(number, None):
+                self._done(post, code)
         self._post_waiting()
 
     def _was_given(self, message: Publish) -> None:
@@ -289,10 +306,14 @@ class MqttConnection:
             )
         )
 
-    def answer(self, received: Received) -> None:
-        """It is in our custody: the broker may forget it."""
-        if received.qos and not self._over:
-            self._paho.answer(received.number, received.qos)
+    def answer(self, *several: Received) -> None:
+        """They are in our custody: the broker may forget them."""
+        if self._over:
+            return
+        self._paho.answer_row([received.number for received in several if received.qos == 1])
+        for received in several:
+            if received.qos == 2:
+                self._paho.answer(received.number, 2)
 
     # --- the end
 

@@ -78,7 +78,7 @@ class Copies:
 
     def __init__(self, filters: OwnFilters) -> None:
         self._filters = filters
-        self._said: tuple[object, ...] = ()
+        self._said: Received | None = None
         self._came: set[int] = set()
         self._resumed = False
         self.in_doubt = False
@@ -92,16 +92,20 @@ class Copies:
 
     def is_one(self, received: Received) -> bool:
         """Is this the message that came just before, for another filter?"""
-        properties = received.properties
-        if properties.expiry is not None:  # it counts down
-            properties = properties._replace(expiry=None)
-        said = (received.topic, received.payload, received.retained, properties)
         came = set(received.filters)
-        may_be = bool(came and self._came) and said == self._said and came.isdisjoint(self._came)
+        may_be = bool(came and self._came) and came.isdisjoint(self._came) and self._is_said(received)
         if may_be and self._filters.are_ours(self._came):
             self._came |= came
             return True
         first, self._resumed = self._resumed, False
         self.in_doubt = may_be or (first and sum(1 for _ in self._filters.matching(received.topic)) > 1)
-        self._said, self._came = said, came
+        self._said, self._came = received, came
         return False
+
+    def _is_said(self, received: Received) -> bool:
+        return self._said is not None and _saying(received) == _saying(self._said)
+
+
+def _saying(received: Received) -> tuple[object, ...]:
+    """The same for each copy, in which the expiry counts down."""
+    return (received.topic, received.payload, received.retained, received.properties._replace(expiry=None))

@@ -14,9 +14,7 @@ _MOST_RETAINED: Final = 100_000
 
 
 def digest(topic: str, payload: bytes) -> str:
-    said = hashlib.blake2b(f"{topic}\0".encode(), digest_size=8)
-    said.update(payload)
-    return said.hexdigest()
+    return hashlib.blake2b(f"{topic}\0".encode() + payload, digest_size=8).hexdigest()
 
 
 class LoopDetection:

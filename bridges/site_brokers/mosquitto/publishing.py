@@ -22,7 +22,7 @@ from bridges.site_brokers.mosquitto.messages import REASONS
 from bridges.site_brokers.mosquitto.names import Names, Unspellable
 from bridges.site_brokers.mosquitto.ownership import Ownership
 from bridges.site_brokers.mosquitto.poison_messages import PoisonMessages
-from sapwood.protocol.destinations import Kind
+from sapwood.protocol.destinations import Destination, Kind
 
 ENVELOPE: Final = 64
 """Bytes of a packet beside its topic, properties and payload, at the most."""
@@ -58,6 +58,8 @@ class Poster:
         self._unanswered: dict[int, None] = {}
         self._unsaved: dict[int, tuple[str, bytes]] = {}
         self._thrown_away: list[tuple[BrokerDelivery, str, int]] = []
+        self._spelled: Destination | None = None
+        self._topic, self._size = "", ENVELOPE
 
     def __repr__(self) -> str:
         return f"<Poster waiting={len(self._posts)} unanswered={len(self._unanswered)}>"
@@ -106,26 +108,30 @@ class Poster:
         """As far as it may; the broker has answered. One by one while one of them may be what it ended the
         connection for.
         """
-        is_noted = False
+        is_noted, row = False, []
         while self._posts and not (self._poison.any and self._unanswered):
             delivery, post = self._posts[0]
             if self._filters.awaits(post.properties.response_topic):
                 break
             self._posts.popleft()
             self._unanswered[delivery.id] = None
-            self._client.post(post)
+            row.append(post)
             is_noted |= self._given.note(delivery)
+        self._client.post(*row)
         if is_noted:
             self._say_given()
 
     def _post(self, delivery: BrokerDelivery) -> Post | None:
-        properties, key = delivery.message.properties, delivery.destination
-        topic, payload = self._names.topic(key), delivery.message.payload
+        properties, payload = delivery.message.properties, delivery.message.payload
+        if delivery.destination is not self._spelled:  # those of a bundle have the same
+            self._topic, self._spelled = self._names.topic(delivery.destination), delivery.destination
+            self._size = len(self._topic.encode()) + ENVELOPE
+        topic = self._topic
         said = to_mqtt(properties, self._names.reply_to, delivery.again)
         if properties.reply_to and self._client.v5 and not said.response_topic:
             self._desk.refuse(delivery.id, unanswerable(properties.reply_to))
             return None
-        size = len(payload) + len(topic.encode()) + size_of(said) + ENVELOPE
+        size = len(payload) + self._size + size_of(said)
         if size > self._client.max_packet:
             text = f"TOO_LARGE: about {size} bytes, of {self._client.max_packet} that the site's broker takes"
             self._desk.refuse(delivery.id, text)
@@ -161,9 +167,13 @@ class Poster:
         self._unanswered.pop(delivery.id, None)
         self._poison.cleared(delivery.id)
         self._settle(delivery, topic, since, code)
-        self.go_on()
+        if self._posts:
+            self.go_on()
 
     def _settle(self, delivery: BrokerDelivery, topic: str, since: int, code: int) -> None:
+        if not (code or delivery.retained):  # as most
+            self._desk.confirm((delivery.id,))
+            return
         if code >= FAILURE:
             self._given.refused(delivery)
         if code == _NOBODY and delivery.destination.kind == Kind.QUEUE:

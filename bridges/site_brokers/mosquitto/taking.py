@@ -343,8 +343,7 @@ class Subscriber:
 
         def done() -> None:
             self._taking -= 1
-            for received in answers:
-                self._client.answer(received)
+            self._client.answer(*answers)
 
         self._taking += 1
         self._desk.take([taken for _, taken in gathered], done)

@@ -142,8 +142,8 @@ class Withdrawal:
         cleared = next((at for at, each in enumerate(seen) if not each.payload), 0)
         lost = [each for each in seen[:cleared] if each.retained]
         if lost and cleared == len(seen) - 1:
-            _, payload, qos, *_rest = lost[-1]
-            self._say(Post(name, payload, qos, True, lost[-1].properties, lambda code: None))
+            last = lost[-1]
+            self._say(Post(name, last.payload, last.qos, True, last.properties, lambda code: None))
 
     async def _go_round(self) -> None:
         """Until what the door is given comes after all that the broker has for it now."""

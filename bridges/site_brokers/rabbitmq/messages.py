@@ -17,6 +17,7 @@ from hashlib import blake2b
 from typing import Any, Final
 
 import pika
+from msgspec import structs
 
 from bridges.amqp.frames import Incoming
 from bridges.properties import from_amqp, to_amqp
@@ -73,7 +74,7 @@ def taken_from_stream(
         return None
     taken = _taken(queue(name), name, message, reply)
     taken.message.properties.headers.pop(OFFSET, None)
-    return taken._replace(key=_digest(f"{name}\n{offset}", message.body), again=doubtful)
+    return structs.replace(taken, key=_digest(f"{name}\n{offset}", message.body), again=doubtful)
 
 
 def taken_from_topic(message: Incoming, exchanges: Exchanges, reply: Spell) -> Taken | None:
@@ -84,7 +85,7 @@ def taken_from_topic(message: Incoming, exchanges: Exchanges, reply: Spell) -> T
         destination = topic(exchanges.topic(message.exchange, message.key))
     except PatternError as error:
         destination = Destination(Kind.TOPIC, message.key.replace("*", ONE).replace("#", MANY))
-        return _taken(destination, "", message, reply)._replace(odd=f"DESTINATION: {error}")
+        return structs.replace(_taken(destination, "", message, reply), odd=f"DESTINATION: {error}")
     return _taken(destination, "", message, reply)
 
 
@@ -96,7 +97,7 @@ def taken_astray(message: Incoming, fed: str, reply: Spell) -> Taken:
     except PatternError:
         name = message.key
     odd = f"DESTINATION: {why}: list it under exchanges"
-    return _taken(Destination(Kind.TOPIC, name), "", message, reply)._replace(odd=odd)
+    return structs.replace(_taken(Destination(Kind.TOPIC, name), "", message, reply), odd=odd)
 
 
 def unreadable(message: Incoming, mistake: Exception) -> Taken:

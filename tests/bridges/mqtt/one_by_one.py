@@ -3,10 +3,12 @@
 from collections.abc import Iterator
 
 from bridges.mqtt import packets
-from bridges.mqtt.readers import Acknowledged, Alike, PacketReader
+from bridges.mqtt.readers import Acknowledged, Alike, PacketReader, ServerReader
 
 
-def one_by_one(reader: PacketReader, data: bytes) -> Iterator[packets.Packet]:
+def one_by_one(
+    reader: PacketReader | ServerReader, data: bytes
+) -> Iterator[packets.Packet | packets.Control]:
     for packet in reader.feed(data):
         if isinstance(packet, Alike):
             yield from packet.publishes

@@ -12,9 +12,15 @@ from bridges.mqtt import packets
 from bridges.mqtt.bulk import PahoInBulk
 from bridges.mqtt.packets import Packet, PacketAnswer, Publish, Subscribe
 from bridges.mqtt.readers import PacketReader
-from bridges.properties import MqttProperties
+from bridges.properties import NO_PROPERTIES, MqttProperties
 from bridges.site_brokers.base import SiteBrokerError
-from bridges.site_brokers.mosquitto.connection import Filter, MqttConnection, Post, Received
+from bridges.site_brokers.mosquitto.connection import (
+    UNSPEAKABLE,
+    Filter,
+    MqttConnection,
+    Post,
+    Received,
+)
 from bridges.site_brokers.mosquitto.login import MqttAccess
 from config.uris import address
 
@@ -184,6 +190,74 @@ async def test_a_number_that_is_under_way_is_not_given_twice() -> None:
             publish(b"first", 1, 1),
             publish(b"last", 1, 65_535),
             publish(b"next", 1, 2),
+        ]
+
+
+def plain(client: Client, *payloads: bytes) -> list[Post]:
+    return [Post("t", each, 1, False, NO_PROPERTIES, client.codes.append) for each in payloads]
+
+
+async def test_messages_that_are_alike_are_written_as_a_row_and_in_their_order() -> None:
+    async with line() as (broker, client):
+        first, *others = plain(client, b"1", b"2", b"3", b"6")
+        qos_2 = first._replace(payload=b"4", qos=2)
+        elsewhere = first._replace(payload=b"5", topic="u")
+        client.post(first, *others[:2], qos_2, elsewhere, others[2])
+        heard = [await broker.hear() for _ in range(6)]
+        payloads = [each.payload for each in heard if isinstance(each, Publish)]
+        assert payloads == [b"1", b"2", b"3", b"4", b"5", b"6"]
+        assert heard[3:5] == [publish(b"4", 2, 4), Publish("u", b"5", 1, False, False, 5)]
+
+
+async def test_a_row_is_no_longer_than_what_the_broker_takes_unanswered() -> None:
+    async with line() as (broker, client):
+        client._in_flight = 2
+        client.post(*plain(client, b"1", b"2", b"3"))
+        assert [await broker.hear() for _ in range(2)] == [publish(b"1", 1, 1), publish(b"2", 1, 2)]
+        broker.say(packets.answer(packets.PUBACK, 2))
+        assert await broker.hear() == publish(b"3", 1, 3)
+
+
+async def test_a_row_that_mqtt_cannot_say_is_told_of_and_others_go_on() -> None:
+    async with line() as (broker, client):
+        wrong, *_ = plain(client, b"wrong")
+        wrong = wrong._replace(topic="a/#", done=lambda code: client.codes.append(-code))
+        client.post(wrong, wrong, *plain(client, b"right"))
+        heard = await broker.hear()
+        assert isinstance(heard, Publish)
+        assert heard.payload == b"right"
+        await until(broker, client, b"heard")
+        assert client.codes == [-UNSPEAKABLE, -UNSPEAKABLE]
+
+
+async def test_a_row_of_answers_is_for_each_message_once() -> None:
+    """The broker may say what it said before, and numbers of an earlier connection."""
+    async with line() as (broker, client):
+        client.post(*plain(client, b"1", b"2", b"3"))
+        broker.say(*(packets.answer(packets.PUBACK, number) for number in (1, 900, 2, 1, 2)))
+        await until(broker, client, b"heard")
+        assert client.codes == [0, 0]
+        broker.say(packets.answer(packets.PUBACK, 3))
+        await until(broker, client, b"heard, too")
+        assert client.codes == [0, 0, 0]
+
+
+async def test_a_row_of_messages_is_given_one_by_one_and_answered_together() -> None:
+    async with line() as (broker, client):
+        row = [
+            packets.publish(b"t", b"%d" % number, 1, number, retain=False, again=False, said=b"\2\x0b\1")
+            for number in range(1, 6)
+        ]
+        broker.say(*row)
+        broker.give(6, 2)
+        await until(broker, client, b"heard")
+        assert [(each.payload, each.number, tuple(each.filters)) for each in client.got[:5]] == [
+            (b"%d" % number, number, (1,)) for number in range(1, 6)
+        ]
+        client.answer(*client.got[:6])
+        assert [await broker.hear() for _ in range(6)] == [
+            *(PacketAnswer(packets.PUBACK, number) for number in range(1, 6)),
+            PacketAnswer(packets.PUBREC, 6),
         ]
 
 

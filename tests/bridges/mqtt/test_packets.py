@@ -273,8 +273,8 @@ def test_a_packet_has_so_many_filters_and_no_more(first: int, each: bytes) -> No
 # --- what a server says
 
 
-def heard(data: bytes, level: int = 5) -> list[Publish | PacketAnswer | Control]:
-    return list(ServerReader(1 << 20, level).feed(data))
+def heard(data: bytes, level: int = 5) -> list[packets.Packet | Control]:
+    return list(one_by_one(ServerReader(1 << 20, level), data))
 
 
 def delivery(said: bytes, first: int = 0x32) -> bytes:
@@ -338,5 +338,5 @@ def test_garbage_of_a_server_is_read_or_refused_however_it_comes(data: bytes, le
         found.append([])
         with contextlib.suppress(PacketError):
             for start in range(0, len(data), size):
-                found[-1] += list(reader.feed(data[start : start + size]))
+                found[-1] += list(one_by_one(reader, data[start : start + size]))
     assert found[0][: len(found[1])] == found[1] or found[1][: len(found[0])] == found[0]

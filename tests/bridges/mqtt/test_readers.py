@@ -11,7 +11,7 @@ from one_by_one import one_by_one
 from bridges.mqtt import packets, readers
 from bridges.mqtt.fields import PacketError
 from bridges.mqtt.packets import Publish
-from bridges.mqtt.readers import Acknowledged, Alike, PacketReader
+from bridges.mqtt.readers import Acknowledged, Alike, PacketReader, ServerReader
 
 _ROW = b"\x32\x07\x00\x01t\x00\x05hi"
 _OTHER_TOPIC = b"\x32\x07\x00\x01u\x00\x06hi"
@@ -37,6 +37,9 @@ _PIECES = [
     b"\x32\x08\x00\x01t\x00\x05\x00hi",  # 5, without properties
     b"\x32\x08\x00\x01t\x01\x00\x00hi",
     b"\x32\x0a\x00\x01t\x00\x05\x02\x01\x01hi",  # 5, with one
+    b"\x32\x0a\x00\x01t\x00\x06\x02\x0b\x05hi",  # 5, as a server says of which filter it is
+    b"\x32\x0a\x00\x01t\x00\x06\x02\x0b\x06hi",
+    b"\x32\x1d\x00\x01t\x00\x06\x15\x26\x00\x02ab\x00\x0ecdefghijklmnophi",  # 5, with a long one
     b"\x40\x02\x00\x05",
     b"\x40\x02\x01\x02",
     b"\x40\x02\x00\x00",
@@ -46,10 +49,10 @@ _PIECES = [
 ]
 
 
-def read(stream: bytes, level: int, part: int = 1 << 20, most: int = 400) -> tuple[list[Any], str]:
+def read(stream: bytes, level: int, part: int = 1 << 20, *, of_server: bool) -> tuple[list[Any], str]:
     """Packet by packet, whatever came in a row, and why no more was read."""
-    reader, found = PacketReader(most), list[Any]()
-    reader.level, reader.cuts = level, level == 4
+    reader, found = ServerReader(400, level) if of_server else PacketReader(400), list[Any]()
+    reader.level, reader.cuts = level, level == 4 and not of_server
     try:
         for start in range(0, len(stream), part):
             for packet in one_by_one(reader, stream[start : start + part]):
@@ -59,21 +62,25 @@ def read(stream: bytes, level: int, part: int = 1 << 20, most: int = 400) -> tup
     return found, ""
 
 
+@pytest.mark.parametrize("of_server", [False, True])
 @pytest.mark.parametrize("level", [4, 5])
-def test_packets_in_a_row_are_the_same_as_each_alone(level: int) -> None:
+def test_packets_in_a_row_are_the_same_as_each_alone(level: int, of_server: bool) -> None:
     """Byte by byte no row ever stands there."""
     for first, other in product(_PIECES, repeat=2):
         stream = first + other + other + first
-        assert read(stream, level) == read(stream, level, 1)
+        assert read(stream, level, of_server=of_server) == read(stream, level, 1, of_server=of_server)
 
 
 @given(
-    st.lists(st.sampled_from(_PIECES), max_size=20).map(b"".join), st.sampled_from([4, 5]), st.integers(1, 99)
+    st.lists(st.sampled_from(_PIECES), max_size=20).map(b"".join),
+    st.sampled_from([4, 5]),
+    st.integers(1, 99),
+    st.booleans(),
 )
-@example(_ROW * 200, 4, 1 << 20)
-@example(_LONG * 300, 4, 1 << 20)
-def test_it_does_not_matter_how_a_row_comes(stream: bytes, level: int, part: int) -> None:
-    assert read(stream, level, part) == read(stream, level, 1)
+@example(_ROW * 200, 4, 1 << 20, False)
+@example(_LONG * 300, 4, 1 << 20, False)
+def test_it_does_not_matter_how_a_row_comes(stream: bytes, level: int, part: int, of_server: bool) -> None:
+    assert read(stream, level, part, of_server=of_server) == read(stream, level, 1, of_server=of_server)
 
 
 def test_a_row_is_read_together_and_is_short() -> None:
@@ -90,6 +97,22 @@ def test_a_row_is_read_together_and_is_short() -> None:
         Acknowledged(tuple(range(1, readers.MOST + 1))),
         Acknowledged(tuple(range(readers.MOST + 1, 101))),
     ]
+
+
+def test_what_a_server_says_is_read_in_rows_with_the_properties_that_are_the_same() -> None:
+    row = [b"\x32\x0a\x00\x01t\x00" + bytes((number,)) + b"\x02\x0b\x05hi" for number in range(1, 10)]
+    first, others = ServerReader(1000, 5).feed(b"".join(row))
+    assert isinstance(first, Publish)
+    assert isinstance(others, Alike)
+    assert [each.packet_id for each in others.publishes] == [*range(2, 10)]
+    assert all(each.properties == first.properties for each in others.publishes)
+
+
+def test_a_row_is_acknowledged_as_each_alone() -> None:
+    numbers = [1, 255, 256, 65_535]
+    assert packets.acknowledged(numbers) == b"".join(
+        packets.answer(packets.PUBACK, number) for number in numbers
+    )
 
 
 def test_a_row_is_written_as_each_packet_alone() -> None:

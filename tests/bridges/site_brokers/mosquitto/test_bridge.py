@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import msgspec
 import paho.mqtt.client as paho
 import pytest
 import pytest_asyncio
@@ -258,15 +259,17 @@ async def test_a_node_that_is_killed_does_not_put_what_it_gave_in_the_place_of_w
         await till.until(4)
         for _ in range(2):  # killed once more before that is saved
             async with machine(tmp_path / "york", server, versions=(version,)) as (bridge, desk):
-                bridge.deliver([each._replace(again=True) for each in given[:3]])
+                bridge.deliver([msgspec.structs.replace(each, again=True) for each in given[:3]])
                 assert not desk.confirmed
         monkeypatch.undo()
         async with machine(tmp_path / "york", server, versions=(version,)) as (bridge, desk):
-            bridge.deliver([each._replace(again=True) for each in given])
+            bridge.deliver([msgspec.structs.replace(each, again=True) for each in given])
             await until(lambda: desk.confirmed == [0, 1, 2, 3])
         await till.until(5)
         assert till.payloads() == ["0", "1", "2", "newer", "3"]
 
 
 def retained(number: int, payload: bytes) -> BrokerDelivery:
-    return delivery(number, "topic:down/x", payload, retained=True)._replace(name=b"n%d" % number)
+    return msgspec.structs.replace(
+        delivery(number, "topic:down/x", payload, retained=True), name=b"n%d" % number
+    )
