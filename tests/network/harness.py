@@ -55,11 +55,11 @@ def merged(base: Settings, over: Settings) -> Settings:
 
 
 class LoadedNode(NodeProcess):
-    """A node that begins with the program loaded, unless its environment has words for Python itself."""
+    """A node that begins with the program loaded, unless there are words for Python or the loader."""
 
     def _spawn(self, log: int, environment: dict[str, str]) -> NurseryChild:
         own = {name for name in environment if name not in WARNINGS_ARE_ERRORS}
-        if sys.platform != "linux" or any(name.startswith("PYTHON") for name in own):
+        if sys.platform != "linux" or any(name.startswith(("PYTHON", "LD_")) for name in own):
             return super()._spawn(log, environment)
         words, folder = ["node", "run", str(self.file)], self.file.parent
         return nursery(*NODES, **WARNINGS_ARE_ERRORS).start(words, folder, (log, log), environment)

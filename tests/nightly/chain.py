@@ -92,6 +92,8 @@ class Chain:
         if self._shimmed:
             self._preload()
         await self.network.start()
+        for name, shim in self.shims.items():
+            assert shim.is_loaded(self.network.nodes[name].pid), f"{shim} does nothing"
         await self.until_whole(LONG)
         await self._start_programs()
 

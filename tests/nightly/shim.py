@@ -43,6 +43,9 @@ class Shim:
             "TRIAL_DATA": str(self._data),
         }
 
+    def is_loaded(self, pid: int) -> bool:
+        return str(self._library.resolve()) in Path(f"/proc/{pid}/maps").read_text()
+
     @property
     def failed(self) -> int:
         """How many writes and syncs have failed on command."""
