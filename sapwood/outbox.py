@@ -159,6 +159,7 @@ class Outbox:
         self.settled_through = 0
         self.rejections: list[Rejection] = []
         self._open: dict[FrameRoute, _Batch] = {}
+        self._since = 1
         self._full: list[_Batch] = []
         self._unsent: list[bytes] = []
         self._sent: deque[_Sent] = deque()
@@ -179,6 +180,8 @@ class Outbox:
         size = len(message)
         if batch is None or (batch.messages and batch.size + size > MAX_BYTES):
             self._end(route)
+            if not self._open:
+                self._since = self.next_number
             batch = self._open[route] = _Batch(route)
         batch.add(message, 1, call)
         self._grow(1, size)
@@ -219,13 +222,15 @@ class Outbox:
         self.total += size
 
     @property
-    def has_open(self) -> bool:
-        """Does a frame wait for more messages, or for a confirmation?"""
-        return bool(self._open)
+    def has_unsent(self) -> bool:
+        """Does a frame wait to be taken?"""
+        return bool(self._open or self._full or self._unsent)
 
     def frames_to_send(self) -> list[bytes]:
-        """The encoded frames that have not been taken yet: all, or the full ones while much is under way."""
-        if self.next_number - 1 - self.settled_through < _MUCH:
+        """The encoded frames that have not been taken yet: all, or the full ones while much is under way that
+        was before the others were begun: full ones that go on and on keep nobody back for good.
+        """
+        if self._since - 1 - self.settled_through < _MUCH:
             self.seal()
         else:
             self._seal_full()

@@ -368,7 +368,7 @@ class Session:
                 self._handle(frame)
             self._heard = True
             self._moved.set()
-            if self.outbox.has_open:  # it may have waited for a confirmation
+            if self.outbox.has_unsent:  # it may have waited for a confirmation
                 self._work.set()
 
     async def _write(self, socket: Socket) -> None:

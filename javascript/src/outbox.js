@@ -67,6 +67,7 @@ export class Outbox {
   #next = 1;
   #waiting = new Map();
   #open = new Map();
+  #since = 1; // the next number when the first of the open ones was begun
   #full = [];
   #unsent = [];
   #sent = [];
@@ -116,6 +117,7 @@ export class Outbox {
     let batch = this.#open.get(route.key);
     if (batch && batch.bytes + message.length > MOST_BYTES) batch = this.#end(route.key);
     if (!batch) {
+      if (!this.#open.size) this.#since = this.#next;
       batch = { route, messages: [], calls: [], bytes: 0, isSealed: false };
       this.#open.set(route.key, batch);
     }
@@ -158,11 +160,14 @@ export class Outbox {
     else this.#full = this.#full.filter((each) => each !== batch);
   }
 
-  /** The frames that have not been taken yet. While much is under way, what is not full waits for a confirmation. */
+  /**
+   * The frames that have not been taken yet. While much is under way, what is not full waits for a confirmation of what was
+   * under way before it: full ones that go on and on keep nobody back for good.
+   */
   framesToSend() {
     const batches = this.#full;
     this.#full = [];
-    if (this.#next - 1 - this.settledThrough < MUCH) {
+    if (this.#since - 1 - this.settledThrough < MUCH) {
       batches.push(...this.#open.values());
       this.#open.clear();
     }

@@ -47,6 +47,19 @@ test("while much is under way a frame waits for a confirmation, and grows", () =
   assert.deepEqual(numbers(outbox.framesToSend()), [[769, 2]]);
 });
 
+test("full frames that go on and on keep no other back", () => {
+  const outbox = new Outbox(MANY, MANY);
+  const many = Array.from({ length: 256 }, String);
+  sent(outbox, "queue:a", ...many, ...many);
+  outbox.framesToSend();
+  sent(outbox, "queue:b", "1");
+  sent(outbox, "queue:a", ...many);
+  assert.deepEqual(numbers(outbox.framesToSend()), [[513, 256]]);
+  outbox.confirm(256);
+  sent(outbox, "queue:a", ...many);
+  assert.deepEqual(numbers(outbox.framesToSend()), [[769, 256], [1025, 1]]);
+});
+
 test("whoever waits is told when the last of it is confirmed", async () => {
   const outbox = new Outbox(MANY, MANY);
   const call = sent(outbox, "queue:a", "1", "2");

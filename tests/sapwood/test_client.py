@@ -78,6 +78,20 @@ async def test_what_waited_for_a_confirmation_goes_without_another_call(played: 
         await played.say(Confirm(513))
 
 
+async def test_what_waited_for_a_confirmation_goes_when_its_neighbour_was_given_up(played: Any) -> None:
+    played.holding = True
+    async with connect(played.uri, keep_alive=3600) as client:
+        for number in range(512):
+            await client.publish("queue:a", b"%d" % number)
+        await played.until(lambda: len(payloads_of(played.sent)) == 512)
+        await client.publish("queue:b", b"late")
+        with pytest.raises(SendTimeout):
+            await client.send("queue:b", b"given up", timeout=0.1)
+        await played.say(Confirm(512))
+        await played.until(lambda: payloads_of(played.sent)[-1:] == [b"late"])
+        await played.say(Confirm(513))
+
+
 async def test_published_messages_share_a_frame_per_destination(played: Any) -> None:
     async with connect(played.uri) as client:
         for number in range(10):

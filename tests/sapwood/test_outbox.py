@@ -95,11 +95,24 @@ def test_while_much_is_under_way_a_frame_waits_for_a_confirmation_and_grows() ->
     for _ in range(2):
         box.add(R, encode_message(b"x", None))
         assert box.frames_to_send() == []
-    assert box.has_open
+    assert box.has_unsent
     box.confirm(MAX_MESSAGES)
     (frame,) = sends(box.frames_to_send())
     assert (frame.first, frame.count) == (MUCH + 1, 2)
-    assert not box.has_open
+    assert not box.has_unsent
+
+
+@pytest.mark.parametrize("is_given_up", [True, False])
+def test_what_was_sealed_or_left_while_it_waited_is_to_be_taken(is_given_up: bool) -> None:
+    box = outbox()
+    for _ in range(MUCH):
+        box.add(Q, encode_message(b"x", None))
+    box.frames_to_send()
+    box.add(R, encode_message(b"late", None))
+    call = add(box, b"given up", R)
+    assert box.withdraw(call) if is_given_up else box.seal()
+    assert box.has_unsent
+    assert sum(frame.count for frame in sends(box.frames_to_send())) == (1 if is_given_up else 2)
 
 
 def test_full_frames_and_bodies_wait_for_no_confirmation() -> None:
@@ -111,6 +124,21 @@ def test_full_frames_and_bodies_wait_for_no_confirmation() -> None:
     box.add_body(R, encode_message(b"body", None), 1)
     assert [frame.count for frame in sends(box.frames_to_send())] == [1]
     assert box.seal() == MUCH + MAX_MESSAGES + 2
+
+
+def test_full_frames_that_go_on_and_on_keep_no_other_back() -> None:
+    box = outbox()
+    for _ in range(MUCH):
+        box.add(Q, encode_message(b"x", None))
+    box.frames_to_send()
+    box.add(R, encode_message(b"x", None))
+    for _ in range(MAX_MESSAGES):
+        box.add(Q, encode_message(b"x", None))
+    assert [frame.destination.name for frame in sends(box.frames_to_send())] == ["q"]
+    box.confirm(MAX_MESSAGES)
+    for _ in range(MAX_MESSAGES):
+        box.add(Q, encode_message(b"x", None))
+    assert [frame.destination.name for frame in sends(box.frames_to_send())] == ["q", "r"]
 
 
 def test_a_body_goes_after_what_was_open_for_its_route() -> None:
