@@ -285,8 +285,9 @@ class MqttConnection:
         return (self._paho.publish_in_bulk(topic, payload, qos, retained, said),)
 
     def _was_answered(self, numbers: Sequence[int], code: int) -> None:
-        for number in numbers:
-            if post := self._unanswered.pop(number, None):
+        posts = [self._unanswered.pop(number, None) for number in numbers]
+        for post in posts:  # what is said upon one may have the number of another
+            if post:
                 self._done(post, code)
         self._post_waiting()
 

@@ -242,6 +242,32 @@ async def test_a_row_of_answers_is_for_each_message_once() -> None:
         assert client.codes == [0, 0, 0]
 
 
+async def test_what_is_said_upon_an_answer_takes_no_other_answer_of_its_row() -> None:
+    """Its number may be one that the row has just set free."""
+    async with line() as (broker, client):
+        settled: list[str] = []
+
+        def say(name: str, then: str = "") -> None:
+            def done(code: int) -> None:
+                settled.append(name)
+                if then:
+                    say(then)
+
+            client.post(Post("t", name.encode(), 1, False, NO_PROPERTIES, done))
+
+        say("first")
+        client._paho._last_mid = 65_534
+        say("last", "behind")
+        broker.say(*(packets.answer(packets.PUBACK, number) for number in (65_535, 1)))
+        heard = [await broker.hear() for _ in range(3)]
+        assert heard[-1] == publish(b"behind", 1, 1)
+        await until(broker, client, b"heard")
+        assert settled == ["last", "first"]
+        broker.say(packets.answer(packets.PUBACK, 1))
+        await until(broker, client, b"heard, too")
+        assert settled == ["last", "first", "behind"]
+
+
 async def test_a_row_of_messages_is_given_one_by_one_and_answered_together() -> None:
     async with line() as (broker, client):
         row = [
