@@ -27,6 +27,8 @@ os.fdatasync = fdatasync
 """
 """With this in its `sitecustomize` a node takes 20 ms for each commit: a kill comes between two of them."""
 QUICKLY_DEAD = {"delivery": {"hold_time": "1s"}}
+LATER_DEAD = {"delivery": {"hold_time": "1h"}}
+"""From the first kill on: a message to `queue:NAME@hq` waits for a reader so long, though NAME is there."""
 
 
 @pytest.fixture
@@ -132,6 +134,7 @@ async def test_dead_letters_that_go_back_are_not_lost_when_the_node_is_killed(ne
         )
         await client.create("sales/a")
         await client.create("sales/b")
+    network.configure("hq", **LATER_DEAD)
     cut_off = 0
     for _ in range(KILLS):
         cut_off += (await killed_in_the_middle(network, "/api/dead/return", {"all": True}, "sales", 1))[0]
