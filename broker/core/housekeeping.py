@@ -13,12 +13,15 @@ from broker.core.delivery.delivery import Dispatcher
 from broker.core.links.neighbour import Neighbour
 from broker.core.lookup import Lookup
 from broker.core.messages.queue import Queue, QueueEntry
+from broker.core.messages.queue_names import queue_name_of
 from broker.core.messages.summaries import PAGE
 from broker.core.neighbours.relocation import Relocation
 from broker.core.policies.backpressure import Backpressure
 from broker.core.routing.arrivals import Arrivals
 from broker.core.routing.subscriptions import Subscription
 from broker.core.routing.topics import Topics
+from sapwood.protocol import destinations
+from sapwood.protocol.destinations import Destination, Kind
 from treeconnector.relations import Relation
 from treeconnector.wording import counted
 
@@ -130,10 +133,16 @@ class Housekeeping:
         context = self._context
         if not self._is_old(queue) or queue.destination is None:
             return False
-        if queue.consumers or queue.created or self._lookup.targets(queue):
+        if queue.consumers or self._was_made_here(queue, queue.destination) or self._lookup.targets(queue):
             return False
-        lacks_parent = self._context.lacks_parent and queue.destination.node != context.name
-        return not (queue.home or lacks_parent)
+        return not (context.lacks_parent and queue.destination.node != context.name)
+
+    def _was_made_here(self, queue: Queue, destination: Destination) -> bool:
+        """Was it, or has it the name of one that was? `x@this-node` has the readers of `x`."""
+        named = None
+        if destination.kind == Kind.QUEUE and destination.node in self._lookup.mine:
+            named = self._context.custody.queues.get(queue_name_of(destinations.queue(destination.name)))
+        return any(each is not None and (each.created or each.home) for each in (queue, named))
 
     def _is_old(self, queue: Queue) -> bool:
         oldest = queue.waiting.since

@@ -73,11 +73,12 @@ def test_a_queue_that_the_site_s_file_keeps_at_home_exists(forest: Forest) -> No
     assert (hq.waiting(), hq.dead()) == (1, [])
 
 
-def test_a_queue_that_was_created_keeps_its_messages(forest: Forest) -> None:
+@pytest.mark.parametrize("address", ["queue:sales", "queue:sales@hq"])
+def test_a_queue_that_was_created_keeps_its_messages(forest: Forest, address: str) -> None:
     hq = forest.add("hq", hold_time=10.0)
     reader = forest.consumer("hq", "queue:sales")
     reader.disconnect()
-    forest.producer("hq").send("queue:sales", b"one")
+    forest.producer("hq").send(address, b"one")
     forest.settle(30.0)
     assert (hq.waiting(), hq.dead()) == (1, [])
 
