@@ -37,7 +37,8 @@ from bridges.tls import CERTIFICATE
 
 KEEP_ALIVE: Final = 10
 UNSPEAKABLE: Final = 0x100
-_IN_FLIGHT: Final = 65_535
+_IN_FLIGHT: Final = 60_000
+"""Unanswered at most: packets have 65,535 numbers, and subscriptions need some too."""
 _ROW: Final = 64
 """Messages that are written as one."""
 
@@ -194,7 +195,7 @@ class MqttConnection:
         self.max_packet = int(said.get("MaximumPacketSize", LARGEST))
         self.max_qos = int(said.get("MaximumQoS", 2))
         self.retains = bool(said.get("RetainAvailable", 1))
-        self._in_flight = int(said.get("ReceiveMaximum", _IN_FLIGHT))
+        self._in_flight = min(int(said.get("ReceiveMaximum", _IN_FLIGHT)), _IN_FLIGHT)
         self._connected.set_result(bool(flags.session_present))
 
     # --- subscriptions

@@ -242,6 +242,17 @@ async def test_a_row_of_answers_is_for_each_message_once() -> None:
         assert client.codes == [0, 0, 0]
 
 
+async def test_numbers_are_left_for_subscriptions_however_much_the_broker_takes_unanswered() -> None:
+    async with line() as (broker, client):
+        client.post(*plain(client, *[b""] * 65_535))
+        assert len(client._unanswered) < 65_535  # else there would be no end of looking for another
+        subscribed = asyncio.create_task(client.subscribe([Filter("f", 1)]))
+        while not isinstance(packet := await broker.hear(), Subscribe):
+            pass
+        broker.say(packets.suback(packet.packet_id, [1], {}))
+        assert await subscribed == [1]
+
+
 async def test_what_is_said_upon_an_answer_takes_no_other_answer_of_its_row() -> None:
     """Its number may be one that the row has just set free."""
     async with line() as (broker, client):
