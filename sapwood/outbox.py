@@ -159,7 +159,7 @@ class Outbox:
         self.settled_through = 0
         self.rejections: list[Rejection] = []
         self._open: dict[FrameRoute, _Batch] = {}
-        self._since = 1
+        self._since = 1  # the next number when the oldest of these was begun
         self._full: list[_Batch] = []
         self._unsent: list[bytes] = []
         self._sent: deque[_Sent] = deque()
@@ -227,8 +227,8 @@ class Outbox:
         return bool(self._open or self._full or self._unsent)
 
     def frames_to_send(self) -> list[bytes]:
-        """The encoded frames that have not been taken yet: all, or the full ones while much is under way that
-        was before the others were begun: full ones that go on and on keep nobody back for good.
+        """The encoded frames that have not been taken yet. While much is under way that is older than the
+        oldest frame that is not full, the full ones only: however many, they keep no other back for good.
         """
         if self._since - 1 - self.settled_through < _MUCH:
             self.seal()

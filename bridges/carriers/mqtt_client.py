@@ -24,7 +24,7 @@ from paho.mqtt.reasoncodes import ReasonCode
 from bridges.carriers.base import CLOSE_TIMEOUT, CarrierAbsent, CarrierBroken, CarrierBusy, CarrierError
 from bridges.carriers.brokered.line import BrokerAccess
 from bridges.dialling import why_not
-from bridges.mqtt.bulk import FAILURE, LARGEST, PahoInBulk
+from bridges.mqtt.bulk import FAILURE, LARGEST, MOST_UNANSWERED, PahoInBulk
 from bridges.mqtt.library import paho
 from bridges.mqtt.packets import Publish
 from bridges.mqtt.properties import WITHOUT
@@ -33,7 +33,6 @@ from bridges.tls import client_context
 
 KEEP_ALIVE: Final = 20
 _DIAL_TIMEOUT: Final = 30.0
-DEFAULT_IN_FLIGHT: Final = 65_535
 _BUSY: Final = frozenset({0x89, 0x97})
 _NOBODY: Final = 0x10
 
@@ -66,7 +65,7 @@ class LinkClient:
         self._error: CarrierError | None = None
         self._over = False
         self._loop = asyncio.get_running_loop()
-        self._in_flight = DEFAULT_IN_FLIGHT
+        self._in_flight = MOST_UNANSWERED
         self._waiting: deque[tuple[str, bytes]] = deque()
         self._unconfirmed: set[int] = set()
         self._settled = asyncio.Event()
@@ -148,7 +147,7 @@ class LinkClient:
             return
         said = properties.json() if properties is not None else {}  # type: ignore[no-untyped-call]
         self.max_packet = int(said.get("MaximumPacketSize", LARGEST))
-        self._in_flight = int(said.get("ReceiveMaximum", DEFAULT_IN_FLIGHT))
+        self._in_flight = min(int(said.get("ReceiveMaximum", MOST_UNANSWERED)), MOST_UNANSWERED)
         self._connected.set_result(None)
 
     # --- saying and hearing

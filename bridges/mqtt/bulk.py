@@ -22,6 +22,8 @@ from bridges.mqtt.library import paho
 
 A_TURN: Final = 4 * 1024 * 1024
 FAILURE: Final = 0x80
+MOST_UNANSWERED: Final = 60_000
+"""Messages: packets have 65,535 numbers, and subscriptions need some too."""
 LARGEST: Final = 268_435_455
 _CHUNK: Final = 64 * 1024
 

@@ -24,7 +24,7 @@ from paho.mqtt.reasoncodes import ReasonCode
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
 from bridges.dialling import why_not
-from bridges.mqtt.bulk import LARGEST, PahoInBulk
+from bridges.mqtt.bulk import LARGEST, MOST_UNANSWERED, PahoInBulk
 from bridges.mqtt.library import paho
 from bridges.mqtt.packets import Publish
 from bridges.mqtt.properties import Name
@@ -37,8 +37,6 @@ from bridges.tls import CERTIFICATE
 
 KEEP_ALIVE: Final = 10
 UNSPEAKABLE: Final = 0x100
-_IN_FLIGHT: Final = 60_000
-"""Unanswered at most: packets have 65,535 numbers, and subscriptions need some too."""
 _ROW: Final = 64
 """Messages that are written as one."""
 
@@ -112,7 +110,7 @@ class MqttConnection:
         self._over = False
         self._posts: deque[Post] = deque()
         self._unanswered: dict[int, Post] = {}
-        self._in_flight = _IN_FLIGHT
+        self._in_flight = MOST_UNANSWERED
         self._answers: dict[int, asyncio.Future[list[int]]] = {}
         self._connected: asyncio.Future[bool] = self._loop.create_future()
         self.max_packet = LARGEST
@@ -195,7 +193,7 @@ class MqttConnection:
         self.max_packet = int(said.get("MaximumPacketSize", LARGEST))
         self.max_qos = int(said.get("MaximumQoS", 2))
         self.retains = bool(said.get("RetainAvailable", 1))
-        self._in_flight = min(int(said.get("ReceiveMaximum", _IN_FLIGHT)), _IN_FLIGHT)
+        self._in_flight = min(int(said.get("ReceiveMaximum", MOST_UNANSWERED)), MOST_UNANSWERED)
         self._connected.set_result(bool(flags.session_present))
 
     # --- subscriptions
