@@ -207,11 +207,6 @@ def fetch(frame: "DataFrame") -> "Table":
     return table.cast(pyarrow.schema([field.with_nullable(True) for field in table.schema]))
 
 
-def small_queries(spark: "SparkSession") -> AbstractContextManager[None]:
-    """While it lasts, queries are interpreted and in one piece: for many that are small beside the log."""
-    return _settings(spark, _SMALL_QUERIES)
-
-
 def row_by_row(spark: "SparkSession") -> AbstractContextManager[None]:
     """While it lasts, Parquet is read row by row. Wrinkle: many rows at once are read several times as fast,
     but some damage in them ends the whole query."""

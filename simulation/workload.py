@@ -26,7 +26,6 @@ from treeconnector.patterns import MAX_LENGTH, check_pattern, has_wildcard
 
 ROOT: Final = "workload"
 DAY: Final = 86_400.0
-PLACEHOLDERS: Final = ("{node}", "{number}", "{leaf}")
 
 _ROLE: Final = Choice(("leaf", "branch", "root"))
 _CLOCK: Final = Text("a time of day such as 08:30, in quotes or not", "([01][0-9]|2[0-3]):[0-5][0-9]|24:00")

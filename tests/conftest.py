@@ -9,6 +9,7 @@ import contextlib
 import gc
 import itertools
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -56,6 +57,7 @@ def pytest_configure(config: pytest.Config) -> None:
     Where no compiled modules are to lie beside the sources, those of this process, and of nodes and programs
     that tests start, lie in pytest's own folder: to compile all is half of what their start takes.
     """
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored below `nohup`, tests' programs too
     gc.set_threshold(50_000, 20, 100)  # as seldom as in a node; to load the tests makes much that stays
     os.environ["SSL_CERT_FILE"] = os.devnull  # a tenth of what a program takes that loads aiohttp
     if sys.dont_write_bytecode:

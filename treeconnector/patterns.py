@@ -133,11 +133,6 @@ def topic_from_amqp(text: str) -> str:
     return check_topic(from_amqp(text))
 
 
-def topic_to_amqp(topic: str) -> str:
-    """Spell a canonical topic name as a routing key. Raises `PatternError` if AMQP has no room for it."""
-    return to_amqp(topic)
-
-
 def _level(word: str) -> str:
     """AMQP word to canonical level."""
     if word == "*":

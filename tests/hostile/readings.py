@@ -157,7 +157,7 @@ def read_words(data: bytes) -> None:
         (lambda text: patterns.to_amqp(patterns.check_pattern(text)), (PatternError,)),
         (lambda text: patterns.to_mqtt(patterns.from_mqtt(text)), (PatternError,)),
         (lambda text: patterns.to_amqp(patterns.from_amqp(text)), (PatternError,)),
-        (lambda text: patterns.topic_to_amqp(patterns.topic_from_amqp(text)), (PatternError,)),
+        (lambda text: patterns.to_amqp(patterns.topic_from_amqp(text)), (PatternError,)),
         (parse, (InvalidName,)),
         (permits.read_rule, (PatternError,)),
         (lambda text: permits.read_rule(text, cells=False), (PatternError,)),

@@ -22,7 +22,6 @@ from treeconnector.patterns import (
     to_mqtt,
     topic_from_amqp,
     topic_from_mqtt,
-    topic_to_amqp,
 )
 
 PIECES = [
@@ -88,7 +87,7 @@ def test_topic_names_come_back_as_well(text: str) -> None:
     except PatternError:
         assert {"*", "#"} & set(text.split("."))
         return
-    assert topic_to_amqp(canonical) == text
+    assert to_amqp(canonical) == text
     assert topic_from_mqtt(canonical) == canonical
 
 
