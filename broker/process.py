@@ -46,10 +46,12 @@ async def _run_once(node: Node, stop: asyncio.Event) -> int | None:
     watchdog = Watchdog(node.driver.committer.moves)
     gc.freeze()  # what is there now stays: the collector need not look at it again and again
     asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, _read_again, node)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})  # one that came during the start counts now
     waits = [asyncio.ensure_future(stop.wait()), asyncio.ensure_future(node.driver.stopped.wait())]
     await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
     for wait in waits:
         wait.cancel()
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
     await node.stop()
     if node.driver.failure is not None:
         watchdog.hurry(_TO_EXIT)

@@ -73,7 +73,8 @@ def print_lines(heading: str, lines: Iterable[str]) -> None:
 
 def print_json(value: Any) -> None:
     """One JSON value on one line. Bytes and dates have no place in it."""
-    sys.stdout.write(json.dumps(value, ensure_ascii=False, separators=(",", ":")) + "\n")
+    plain = (sys.stdout.encoding or "utf-8").lower() != "utf-8"
+    sys.stdout.write(json.dumps(value, ensure_ascii=plain, separators=(",", ":")) + "\n")
     sys.stdout.flush()
 
 

@@ -4,6 +4,7 @@ A node is run without the machinery of the command line: what that loads would s
 (11 MB), and costs a fifth of the CPU of a start. An audit has options of its own, and needs none of it.
 """
 
+import io
 import os
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ from broker.cli.errors import explain, wants_traceback
 
 def main() -> None:
     """Do what the command line says; the only place where an error becomes a text and an exit code."""
+    _open_what_is_closed()
     try:
         _do(sys.argv[1:])
     except Exception as error:
@@ -25,6 +27,24 @@ def main() -> None:
         if "--json" in sys.argv:
             print_json({"error": text, "exit_code": exit_code})
         raise SystemExit(exit_code) from None
+
+
+def _open_what_is_closed() -> None:
+    """Have the three standard streams, and a way to print each character.
+
+    Where one is closed (`>&-`), the next line or file that is opened has its number: it would be sent what is
+    printed, and uvloop ends the process when such a line is closed.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # the lowest free number is this one
+    sys.stdin = sys.stdin or os.fdopen(0, closefd=False)
+    sys.stdout = sys.stdout or os.fdopen(1, "w", closefd=False)
+    sys.stderr = sys.stderr or os.fdopen(2, "w", closefd=False)
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.encoding.lower() != "utf-8":
+        sys.stdout.reconfigure(errors="replace")
 
 
 def _do(arguments: list[str]) -> None:

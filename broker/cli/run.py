@@ -1,6 +1,7 @@
 """`sapwood node run`: load the file, set the log up, run the node until it is told to stop."""
 
 import gc
+import signal
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +14,9 @@ if TYPE_CHECKING:
 
 def run_file(file: Path, *, log_json: bool) -> int:
     """Run the node of this file; return the exit code. Raises `ConfigurationError` or `CommandError`."""
+    signal.pthread_sigmask(
+        signal.SIG_BLOCK, {signal.SIGHUP}
+    )  # it would end the process: it waits for the node
     gc.disable()  # what is loaded stays: the collector would look at it again and again, and find nothing
     with without(absent=("typing_extensions",)):  # it says what this Python has in `typing` too
         import msgspec as msgspec

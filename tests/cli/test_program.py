@@ -1,5 +1,6 @@
 """The program: a node runs without what only the command line needs, and is loaded once and for all."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -101,3 +102,78 @@ def test_other_words_are_the_command_lines(arguments: list[str]) -> None:
     ran = run("from broker.cli.program import main; main()", *arguments)
     assert ran.returncode == 2
     assert "usage: " in (ran.stderr + ran.stdout).lower()
+
+
+STANDARD = """
+import os, sys
+from pathlib import Path
+from broker import process
+from broker.cli.program import main
+
+def says(site, read):
+    print("to nobody"), print("to nobody", file=sys.stderr)
+    found = [os.readlink(f"/proc/self/fd/{each}") for each in range(3)]
+    Path(sys.argv[-1]).with_name("said").write_text(" ".join(found))
+    return 3
+
+process.run_node = says
+main()
+"""
+
+
+def test_a_stream_that_is_closed_leaves_its_number_to_no_line_and_no_file(tmp_path: Path) -> None:
+    file = tmp_path / "hq.yaml"
+    file.write_text("broker: {name: hq}\n", encoding="utf-8")
+    words = [sys.executable, "-P", "-c", STANDARD, "node", "run", str(file)]
+    ran = subprocess.run(["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", *words], timeout=180)
+    assert (ran.returncode, (tmp_path / "said").read_text()) == (3, " ".join([os.devnull] * 3))
+
+
+@pytest.mark.parametrize(
+    ("prints", "printed"),
+    [("print('hq · ä')", "hq ? ?"), ("print_json('ä')", '"\\u00e4"')],
+    ids=["text", "json"],
+)
+def test_a_character_that_the_terminal_lacks_stops_no_command(prints: str, printed: str) -> None:
+    program = (
+        "from broker.cli import program; from broker.cli.output import print_json;"
+        f"program._do = lambda _: {prints}; program.main()"
+    )
+    environment = os.environ | {"PYTHONIOENCODING": "ascii"}
+    words = [sys.executable, "-P", "-c", program]
+    ran = subprocess.run(words, capture_output=True, text=True, timeout=180, env=environment)
+    assert (ran.stdout, ran.returncode) == (f"{printed}\n", 0), ran.stderr
+
+
+HUNG_UP = """
+import os, signal
+from config import load as loading
+from broker import process
+from broker.cli.program import main
+
+load, start, read_again = loading.load, process.Node.start, process._read_again
+
+def loads(file):
+    loading.load = load
+    os.kill(os.getpid(), signal.SIGHUP)
+    return load(file)
+
+async def starts(node):
+    os.kill(os.getpid(), signal.SIGHUP)
+    await start(node)
+
+def reads(node):
+    read_again(node)
+    print("has read again", flush=True)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+loading.load, process.Node.start, process._read_again = loads, starts, reads
+main()
+"""
+
+
+def test_a_hangup_in_the_middle_of_a_start_reads_the_file_again_and_ends_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "hq.yaml"
+    file.write_text("broker: {name: hq, listener: {port: 0}}\n", encoding="utf-8")
+    ran = run(HUNG_UP, "node", "run", str(file))
+    assert (ran.returncode, *set(ran.stdout.splitlines())) == (0, "has read again"), ran.stderr
