@@ -101,10 +101,12 @@ class _Checker:
             case Interface():
                 self._interface(each, scope)
             case Namespace():
+                self._own_name(each)
                 self.definitions(each.members, scope.inside(each))
             case Function():
                 self._function(each, scope)
             case Error(type=type_):
+                self._own_name(each)
                 self._type(type_, scope)
                 if each.name in RESERVED_ERRORS:
                     self._wrong(each.at, f"calls end with {each.name!r} already: choose another name")
@@ -113,8 +115,7 @@ class _Checker:
 
     def _defined_type(self, each: Struct | Variant | Alias, scope: Scope) -> None:
         self._types[(*scope.where, each.name)] = Found(each, scope, None)
-        if each.name in BUILT_IN:
-            self._wrong(each.at, f"{each.name!r} is a type of the language: choose another name")
+        self._own_name(each)
         match each:
             case Struct(fields=parts) | Variant(cases=parts):
                 self._names(parts, "field" if isinstance(each, Struct) else "case")
@@ -122,6 +123,11 @@ class _Checker:
                     self._type(part.type, scope)
             case Alias(type=type_):
                 self._type(type_, scope)
+
+    def _own_name(self, each: Definition) -> None:
+        """Whatever types are looked for among: one of that name would stand before the language's."""
+        if each.name in BUILT_IN:
+            self._wrong(each.at, f"{each.name!r} is a type of the language: choose another name")
 
     def _interface(self, each: Interface, scope: Scope) -> None:
         self._name(each)

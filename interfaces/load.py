@@ -16,7 +16,7 @@ from interfaces.errors import InterfaceError, Problem
 from interfaces.model import At, File, Interface
 from interfaces.parse import Understood, understand
 from interfaces.scope import Scope, scopes
-from interfaces.tokens import MAX_CHARACTERS
+from interfaces.tokens import MAX_CHARACTERS, shown
 
 SUFFIX: Final = ".idl"
 MAX_FILES: Final = 1000
@@ -121,17 +121,19 @@ def read(folder: Path, name: str, importer: str = "", at: At | None = None) -> s
 
     root = folder.resolve()
     path = root / name
-    if "\0" in name or not path.resolve().is_relative_to(root):
-        raise refused(f"{name!r} leads out of the folder: import what is in it, or name the folder above")
-    if not path.is_file():
-        raise refused(f"{name!r} is not there, or is no plain file: expected a path from this file")
     try:
+        if "\0" in name or not path.resolve().is_relative_to(root):
+            raise refused(f"{name!r} leads out of the folder: import what is in it, or name the folder above")
+        if not path.is_file():
+            raise refused(f"{name!r} is not there, or is no plain file: expected a path from this file")
         with path.open("rb") as opened:
             return opened.read(_MAX_BYTES + 1).decode("utf-8")
     except UnicodeDecodeError as error:
         raise refused(f"{name!r} is not UTF-8 at byte {error.start}: save it as UTF-8") from None
+    except RuntimeError:  # says `resolve`
+        raise refused(f"{name!r} is a link that leads in a circle: expected a plain file") from None
     except OSError as error:
-        raise refused(f"{name!r} cannot be read: {error.strerror or error}") from None
+        raise refused(f"{shown(name)} cannot be read: {error.strerror or error}") from None
 
 
 def target(name: str, path: str) -> str:

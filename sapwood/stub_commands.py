@@ -11,7 +11,7 @@ A channel is a file: one that is sent, or one that is written; `-` is standard i
 import argparse
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from typing import Any, Final, TextIO
 
@@ -136,11 +136,17 @@ def _parser(interface: str, version: str, functions: Sequence[Function[Any, Any]
     )
     commands = parser.add_subparsers(required=True, metavar="FUNCTION")
     for function in functions:
-        command = commands.add_parser(function.name, help=function.about, description=function.about)
+        about = _plain_help(function.about)
+        shown = about if "%(prog)" in about else function.about  # of descriptions it puts in this one alone
+        command = commands.add_parser(function.name, help=about, description=shown, add_help=False)
         command.set_defaults(function=function)
         parser.functions[function.name] = command
-        for each in _fields(function.inputs):
-            _add(command, each, function.inputs_about.get(each.encode_name, ""))
+        inputs = _fields(function.inputs)
+        taken = {_option(each) for each in inputs}
+        names = [each for each in ("-h", "--help") if each not in taken]
+        command.add_argument(*names, action="help", help="show this help message and exit")
+        for each in inputs:
+            _add(command, each, function.inputs_about.get(each.encode_name, ""), taken)
         for each in filter(_is_channel, _fields(function.outputs)):
             _add_save(command, each)
     return parser
@@ -177,16 +183,18 @@ def _is_channel(each: inspect.Field) -> bool:
     return isinstance(type_, inspect.StructType) and type_.cls is ChannelUrls
 
 
-def _add(command: argparse.ArgumentParser, each: inspect.Field, about: str) -> None:
-    """An option for an input."""
+def _add(
+    command: argparse.ArgumentParser, each: inspect.Field, about: str, taken: Container[str] = ()
+) -> None:
+    """An option for an input. `taken`: those of all inputs. Beside `--no-x`, `--x` takes true or false."""
     option = _option(each)
     common: dict[str, Any] = {
         "dest": f"{_INPUT}{each.encode_name}",
         "required": each.required,
-        "help": about.replace("%", "%%"),
+        "help": _plain_help(about),
     }
     match _plain(each.type):
-        case inspect.BoolType():
+        case inspect.BoolType() if f"--no-{option[2:]}" not in taken:
             command.add_argument(option, action=argparse.BooleanOptionalAction, **common)
         case inspect.IntType():
             command.add_argument(option, type=int, metavar="NUMBER", **common)
@@ -210,6 +218,11 @@ def _add_save(command: argparse.ArgumentParser, each: inspect.Field) -> None:
 
 def _option(each: inspect.Field) -> str:
     return f"--{each.encode_name.replace('_', '-')}"
+
+
+def _plain_help(text: str) -> str:
+    """`argparse` puts values in place of what begins with %."""
+    return text.replace("%", "%%")
 
 
 def _json(text: str) -> object:

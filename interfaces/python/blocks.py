@@ -213,7 +213,7 @@ def _test(module: Module, each: Block) -> str:
         each,
         "test",
         "Answers each call with a value of its type.",
-        lambda call: f"return sample({call.outputs})" if call.function.outputs else "return None",
+        lambda call: f"return _sample({call.outputs})" if call.function.outputs else "return None",
     )
 
 

@@ -1,7 +1,7 @@
 """The modules of a catalogue: one for each file that others share, one for each version of an interface."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from posixpath import dirname, relpath
 from typing import Final
 
@@ -27,9 +27,10 @@ _LIBRARY: Final = (
     "SyncCaller",
     "SyncRpc",
     "Unimplemented",
-    "field",
     "handlers",
 )
+_HIDDEN: Final = {"_field": "sapwood.stubs", "_sample": "sapwood.stub_samples"}
+"""Functions under names that no field and no input has: one of their own name would hide them."""
 
 
 def write_modules(catalogue: Catalogue) -> dict[str, str]:
@@ -103,22 +104,23 @@ def _imports(body: str, module: Module, folder: str) -> Iterator[str]:
     standard = sorted({_FROM[name] for name in used & _FROM.keys()})
     if standard:
         yield _lines(
-            {place: {name for name in used & _FROM.keys() if _FROM[name] == place} for place in standard}
+            (place, [name for name in used & _FROM.keys() if _FROM[name] == place]) for place in standard
         )
     library = {"sapwood.stubs": used.intersection(_LIBRARY)}
     if "SystemExit" in used:
-        library |= {"sapwood.stub_commands": {"main"}, "sapwood.stub_samples": {"sample"}}
-    yield _lines(library)
+        library |= {"sapwood.stub_commands": {"main"}}
+    hidden = [(_HIDDEN[name], [f"{name[1:]} as {name}"]) for name in _HIDDEN.keys() & used]
+    yield _lines([*library.items(), *hidden])
     if module.imported:
-        yield _lines({_relative(_module_of(file), folder): names for file, names in module.imported.items()})
+        yield _lines((_relative(_module_of(file), folder), names) for file, names in module.imported.items())
 
 
-def _lines(imports: Mapping[str, Iterable[str]]) -> str:
+def _lines(imports: Iterable[tuple[str, Iterable[str]]]) -> str:
     """Import statements, in the order of their modules."""
     lines = []
-    for place, names in sorted(imports.items()):
-        line = f"from {place} import {', '.join(sorted(names))}"
-        lines.append(line if len(line) <= WIDTH else bracketed(f"from {place} import (", sorted(names), ")"))
+    for place, names in sorted((place, sorted(names)) for place, names in imports):
+        line = f"from {place} import {', '.join(names)}"
+        lines.append(line if len(line) <= WIDTH else bracketed(f"from {place} import (", names, ")"))
     return "\n".join(lines)
 
 

@@ -6,7 +6,9 @@ from typing import Final
 from interfaces.model import Interface
 from interfaces.scope import Found
 
-_TAKEN: Final = frozenset(("bool", "dict", "float", "int", "list", "self", "str", "super", "tuple"))
+_TAKEN: Final = frozenset(
+    ("bool", "dict", "float", "int", "list", "property", "self", "str", "super", "tuple")
+)
 """Words that generated classes use: a member of that name would hide them."""
 
 _TAKEN_CLASSES: Final = frozenset(
@@ -15,6 +17,7 @@ _TAKEN_CLASSES: Final = frozenset(
         "Caller",
         "Channel",
         "DeclaredError",
+        "False",
         "Function",
         "Int64",
         "Interface",
@@ -23,7 +26,7 @@ _TAKEN_CLASSES: Final = frozenset(
         "Rpc",
         "Struct",
     }
-    | {"SyncCaller", "SyncRpc", "TypeAlias", "Unimplemented"}
+    | {"SyncCaller", "SyncRpc", "True", "TypeAlias", "Unimplemented"}
 )
 
 

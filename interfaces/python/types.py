@@ -27,7 +27,7 @@ from interfaces.model import (
     Variant,
 )
 from interfaces.python.names import class_name, member, of_definition
-from interfaces.python.text import block, bracketed, documentation, literal
+from interfaces.python.text import WIDTH, block, documentation, literal
 from interfaces.scope import Found, Key, Scope, plain
 
 _BASIC: Final = {
@@ -122,7 +122,7 @@ def write_types(module: Module, found: Sequence[Found]) -> list[str]:
             case Variant(description=about, cases=cases) as variant:
                 made = [_case_name(module, each, case) for case in variant.cases]
                 classes += [_case(module, one, case, scope) for one, case in zip(made, cases, strict=True)]
-                values[each.key] = _value(bracketed(f"{name}: TypeAlias = ", [" | ".join(made)], ""), about)
+                values[each.key] = _value(_union(name, made), about)
             case Alias(type=type_, description=about):
                 values[each.key] = _value(f"{name}: TypeAlias = {module.type(type_, scope)}", about)
             case Error() as error:
@@ -151,7 +151,7 @@ def _field(module: Module, each: Field, scope: Scope) -> str:
     default = "None" if may_be_none(each.type, scope) else ""
     if member(each.name) != each.name:
         parts = [f"default={default}"] if default else []
-        return f"{written} = field({', '.join((*parts, f'name={literal(each.name)}'))})"
+        return f"{written} = _field({', '.join((*parts, f'name={literal(each.name)}'))})"
     return f"{written} = {default}" if default else written
 
 
@@ -168,6 +168,12 @@ def _case(module: Module, name: str, case: Case, scope: Scope) -> str:
         return block(head, documentation(case.description))
     value = Field("value", case.type, "", case.at)
     return block(head, documentation(case.description) + "\n", _field(module, value, scope))
+
+
+def _union(name: str, made: Sequence[str]) -> str:
+    """Brackets let it go on in further lines."""
+    line = f"{name}: TypeAlias = {' | '.join(made)}"
+    return line if len(line) < WIDTH else block(f"{name}: TypeAlias = (", "\n| ".join(made)) + "\n)"
 
 
 def _value(line: str, about: str) -> str:

@@ -72,6 +72,11 @@ def test_a_program_serves_one_version_of_each_major() -> None:
             [f"1:10: 'string' takes no types in < >, and has 1 here: {FORMS}"],
         ),
         ('type int64 = string "A."', ["1:6: 'int64' is a type of the language: choose another name"]),
+        ('error channel "A."', ["1:7: 'channel' is a type of the language: choose another name"]),
+        (
+            'interface a 1.0 "A." { owners "B" namespace string "C" { function d "D" { out e: string "E" } } }',
+            ["1:45: 'string' is a type of the language: choose another name"],
+        ),
         (
             'type a = int64 "A." error a "E."',
             ["1:27: the definition 'a' stands in line 1 already: rename one"],

@@ -80,6 +80,16 @@ def test_only_plain_files_are_read_and_not_to_their_end(tmp_path: Path) -> None:
     ]
 
 
+def test_a_link_in_a_circle_and_a_name_that_is_too_long_are_told_with_their_place(tmp_path: Path) -> None:
+    (tmp_path / "circle.idl").symlink_to("circle.idl")
+    write(tmp_path, long=f'import "{"a" * 300}"', other=f'import "{"a/" * 3000}"')
+    assert said(tmp_path).splitlines() == [
+        "circle.idl: 'circle.idl' is a link that leads in a circle: expected a plain file",
+        f"long.idl:1:8: '{'a' * 39}…' cannot be read: File name too long",
+        f"other.idl:1:8: '{'a/' * 19}a…' cannot be read: File name too long",
+    ]
+
+
 def test_a_circle_of_imports_is_named(tmp_path: Path) -> None:
     write(tmp_path, a='import "b.idl"', b='\nimport "c.idl"', c='import "b.idl"')
     text = "put what both need into a file of its own"

@@ -12,7 +12,18 @@ import pytest
 
 from broker.node import Node
 from config.model import AdvisoryLog, Listener, Site
-from sapwood import BadReply, Client, NobodyServes, Rpc, ServiceError, connect, current_task, sync, task
+from sapwood import (
+    BadReply,
+    Client,
+    NobodyServes,
+    Rpc,
+    ServiceError,
+    connect,
+    current_task,
+    stubs,
+    sync,
+    task,
+)
 from sapwood.stub_commands import main
 from sapwood.stubs import InternalError
 
@@ -250,6 +261,32 @@ def test_the_command_line_takes_every_type(capsys: pytest.CaptureFixture[str]) -
     wrong = ["changes.open", "--description", '{"store": 1}']
     assert main("administration", "1.0", administration_v1.FUNCTIONS, wrong) == 2
     assert "changes.open: " in capsys.readouterr().err
+
+
+class _OddIn(stubs.Struct, forbid_unknown_fields=True):
+    help: int
+    open: bool
+    no_open: bool
+
+
+class _OddOut(stubs.Struct):
+    pass
+
+
+def test_a_function_may_have_inputs_and_texts_of_every_name(capsys: pytest.CaptureFixture[str]) -> None:
+    odd = stubs.Function("odd", _OddIn, _OddOut, about="50 % of %d", inputs_about={"help": "%(prog)s"})
+    for words, said in (
+        (["--help"], "50 % of %d"),
+        (["odd", "-h"], "50 % of %d\n\n"),
+        (["odd", "-h"], "%(prog)s"),
+    ):
+        with pytest.raises(SystemExit) as ended:
+            main("odd", "1.0", [odd], words)
+        assert ended.value.code == 0
+        assert said in capsys.readouterr().out
+    words = ["--url", "http://127.0.0.1:1", "odd", "--help", "1", "--open", "false", "--no-no-open"]
+    assert main("odd", "1.0", [odd], words) == 1
+    assert "cannot be reached" in capsys.readouterr().err
 
 
 def test_names_of_errors_that_are_the_librarys_are_refused() -> None:

@@ -1,6 +1,7 @@
 """Generated Python has every type and every name, and says values as JSON by name."""
 
 import ast
+import asyncio
 import importlib
 import json
 from datetime import date
@@ -159,6 +160,31 @@ def test_descriptions_are_said(every: Any) -> None:
     shared = ast.parse(Path(every.__file__).with_name("parts").joinpath("shared.py").read_text("utf-8"))
     said = [each.value.value for each in shared.body if isinstance(each, ast.Expr)]
     assert 'A \\ number, of """some""" thing"' in said
+
+
+HIDING = """
+interface hiding 1.0 "Names that generated code uses, and a variant that is longer than a line." {
+  owners "Tests"
+  type true = boolean "x"
+  struct false "x" { field: option<string> "x" list: string "x" property: true "x" str: int64 "x" }
+  variant measure_of_something_with_many_cases "x" {
+    a_case_whose_name_is_long "x" another_case_whose_name_is_long: int64 "x" yet_another_case: false "x"
+  }
+  namespace property "x" { function a "x" {
+    in sample: measure_of_something_with_many_cases "x"
+    out sample: measure_of_something_with_many_cases "x"
+  } }
+  namespace sample "x" { function b "x" {} }
+}
+"""
+
+
+def test_no_name_hides_one_that_the_module_needs(tmp_path: Path) -> None:
+    package(tmp_path, {"hiding.idl": HIDING}, "generated_hiding")
+    hiding = importlib.import_module("generated_hiding.hiding_v1")
+    tested = hiding.Hiding_test()
+    assert asyncio.run(tested.property_.a(sample=None)) == sample(hiding.PropertyAOut)
+    assert hiding.False_(list_="a", property_=True, str_=1).field is None
 
 
 CLASHES = {

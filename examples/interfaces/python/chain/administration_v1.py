@@ -11,7 +11,7 @@ from collections.abc import Awaitable
 from typing import Protocol
 
 from sapwood.stub_commands import main
-from sapwood.stub_samples import sample
+from sapwood.stub_samples import sample as _sample
 from sapwood.stubs import (
     Caller,
     DeclaredError,
@@ -286,7 +286,7 @@ class AdministrationChanges_test:
         return None
 
     async def close(self, *, store: Store, last_day: Day) -> ChangesCloseOut:
-        return sample(ChangesCloseOut)
+        return _sample(ChangesCloseOut)
 
 
 class AdministrationClient:
@@ -398,10 +398,10 @@ class Administration_test:
         self.changes: AdministrationChangesServer = AdministrationChanges_test()
 
     async def describe(self, *, store: Store) -> DescribeOut:
-        return sample(DescribeOut)
+        return _sample(DescribeOut)
 
     async def tree(self) -> TreeOut:
-        return sample(TreeOut)
+        return _sample(TreeOut)
 
 
 if __name__ == "__main__":

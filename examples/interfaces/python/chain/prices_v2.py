@@ -11,7 +11,7 @@ from collections.abc import Awaitable
 from typing import Protocol, TypeAlias
 
 from sapwood.stub_commands import main
-from sapwood.stub_samples import sample
+from sapwood.stub_samples import sample as _sample
 from sapwood.stubs import (
     Caller,
     Function,
@@ -216,10 +216,10 @@ class Prices_test:
     """Answers each call with a value of its type."""
 
     async def of_article(self, *, article: Article, store: Store) -> OfArticleOut:
-        return sample(OfArticleOut)
+        return _sample(OfArticleOut)
 
     async def of_store(self, *, store: Store) -> OfStoreOut:
-        return sample(OfStoreOut)
+        return _sample(OfStoreOut)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from collections.abc import Awaitable
 from typing import Protocol, TypeAlias
 
 from sapwood.stub_commands import main
-from sapwood.stub_samples import sample
+from sapwood.stub_samples import sample as _sample
 from sapwood.stubs import (
     Caller,
     DeclaredError,
@@ -235,7 +235,7 @@ class StockHistory_test:
     """Answers each call with a value of its type."""
 
     async def movements(self, *, article: Article, day: Day) -> HistoryMovementsOut:
-        return sample(HistoryMovementsOut)
+        return _sample(HistoryMovementsOut)
 
 
 class StockClient:
@@ -373,10 +373,10 @@ class Stock_test:
         self.history: StockHistoryServer = StockHistory_test()
 
     async def level(self, *, article: Article) -> LevelOut:
-        return sample(LevelOut)
+        return _sample(LevelOut)
 
     async def reserve(self, *, article: Article, pieces: Int64, until: Day | None = None) -> ReserveOut:
-        return sample(ReserveOut)
+        return _sample(ReserveOut)
 
 
 if __name__ == "__main__":

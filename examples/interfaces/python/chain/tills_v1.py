@@ -11,7 +11,7 @@ from collections.abc import Awaitable
 from typing import Protocol, TypeAlias
 
 from sapwood.stub_commands import main
-from sapwood.stub_samples import sample
+from sapwood.stub_samples import sample as _sample
 from sapwood.stubs import (
     Caller,
     Channel,
@@ -266,7 +266,7 @@ class TillsScreen_test:
     """Answers each call with a value of its type."""
 
     async def picture(self, *, till: Int64) -> ScreenPictureOut:
-        return sample(ScreenPictureOut)
+        return _sample(ScreenPictureOut)
 
 
 class TillsClient:
@@ -445,16 +445,16 @@ class Tills_test:
         self.screen: TillsScreenServer = TillsScreen_test()
 
     async def list_(self) -> ListOut:
-        return sample(ListOut)
+        return _sample(ListOut)
 
     async def takings_of(self, *, till: Int64) -> TakingsOfOut:
-        return sample(TakingsOfOut)
+        return _sample(TakingsOfOut)
 
     async def restart(self, *, till: Int64, even_if_open: bool) -> None:
         return None
 
     async def install(self, *, till: Int64, program: Channel) -> InstallOut:
-        return sample(InstallOut)
+        return _sample(InstallOut)
 
 
 if __name__ == "__main__":
