@@ -264,10 +264,23 @@ def _local_settings(master: str, data_bytes: int) -> dict[str, str]:
         settings["spark.master"] = master
     if cluster := _LOCAL_CLUSTER.fullmatch(master):
         settings["spark.executor.memory"] = f"{cluster['memory']}m"
-        settings["spark.executor.extraJavaOptions"] = speed
+        settings |= _executors(speed, archive)
     if data_bytes < SMALL:
         settings["spark.default.parallelism"] = str(_cores(master))
     return settings
+
+
+def _executors(options: str, archive: str) -> dict[str, str]:
+    """Java's options for executors on this machine. They read the driver's archive of classes and write none.
+
+    Wrinkle: Java reads one only where its archives of classes come in the order in which they came to the
+    Java that wrote it.
+    """
+    read = archive if archive.startswith('"-XX:SharedArchiveFile=') else ""
+    return {
+        "spark.executor.extraClassPath": _first_jars(),
+        "spark.executor.extraJavaOptions": f"{options} {read}",
+    }
 
 
 def installed() -> str:

@@ -6,6 +6,7 @@ together by `--environment`.
 """
 
 import contextlib
+import fcntl
 import gc
 import itertools
 import os
@@ -243,17 +244,33 @@ def ocaml(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build(base.parent if "PYTEST_XDIST_WORKER" in os.environ else base)
 
 
-def archive_is_there() -> bool:
-    """Whether an audit has left its archive of classes here: a session starts with two thirds of the CPU."""
-    from audit.java import class_archive, java_home
+def _keep_classes(folder: Path) -> None:
+    """Let Java start from the archive of classes that an audit leaves, as each audit of a user's does but the
+    first: it takes two thirds of the CPU. Where none is there yet an audit leaves one in `folder`, once.
+    """
+    from audit.java import SETTLED_S, class_archive, java_home
     from audit.session import installed
 
-    found = class_archive(java_home(), installed(), time.time())
-    return found.startswith('"-XX:SharedArchiveFile=')
+    def to_be_written() -> bool:
+        return "ArchiveClassesAtExit" in class_archive(java_home(), installed(), time.time())
+
+    if not to_be_written():
+        return
+    os.environ["XDG_CACHE_HOME"] = str(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if to_be_written():
+            data = TESTS / "audit" / "data"
+            command = [sys.executable, "-m", "audit", data / "demo", "--deployment", data / "stores.csv"]
+            # Java has a share in the pipes: they end when it has written all.
+            subprocess.run([*command, "--out", folder / "out"], capture_output=True, check=True)
+            for archive in folder.rglob("*.jsa"):
+                os.utime(archive, (time.time(), time.time() - SETTLED_S - 1))
 
 
 @pytest.fixture(scope="session")
-def spark() -> "Iterator[SparkSession]":
+def spark(pytestconfig: pytest.Config) -> "Iterator[SparkSession]":
     """One session for all tests that use Spark: to start one costs seconds and hundreds of MiB.
 
     Its rows come to Python in the zone of this process; the tests reckon in UTC.
@@ -261,9 +278,8 @@ def spark() -> "Iterator[SparkSession]":
     from audit import session
 
     os.environ["TZ"] = "UTC"
-    if not archive_is_there():
-        os.environ["XDG_CACHE_HOME"] = os.devnull  # so that none is written
     time.tzset()
+    _keep_classes(pytestconfig.rootpath / ".pytest_cache" / "java")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)  # py4j leaves its sockets to the collector
         started = session.start("local[2]", 0, {"spark.sql.shuffle.partitions": "2"})

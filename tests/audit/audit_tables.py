@@ -2,13 +2,16 @@
 command line."""
 
 import contextlib
+import time
 from collections import namedtuple
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyarrow import Table
 
+from audit import session
 from audit.deployment import Tree, make_tree
+from audit.java import class_archive, java_home
 from audit.schema import EVENTS
 from audit.sites import SITES
 
@@ -63,6 +66,12 @@ def summed(events: "DataFrame") -> Table:
     from audit.rollup import rollup
 
     return rollup(events).toArrow()
+
+
+def classes() -> str:
+    """Java's options for the archive of classes that an audit has left here; '' where there is none."""
+    found = class_archive(java_home(), session.installed(), time.time())
+    return found if found.startswith('"-XX:SharedArchiveFile=') else ""
 
 
 class Begun(contextlib.nullcontext[Any]):

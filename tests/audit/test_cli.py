@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
-from audit_tables import Begun
+from audit_tables import Begun, classes
 from py4j.protocol import Py4JNetworkError
 
 from audit import capacity, cli, options, package, run, session
@@ -300,7 +300,8 @@ def test_the_packaged_file_alone_audits_the_demo_under_spark_submit(tmp_path: Pa
     settings = ("spark.ui.enabled=false", "spark.driver.host=127.0.0.1", "spark.driver.bindAddress=127.0.0.1")
     options = ["--master", "local[2]", "--driver-memory", "512m"]
     quick = f"-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize={session.CODE_CACHE}"
-    options += ["--driver-java-options", f"{quick} -XX:MetaspaceSize={session.METASPACE} -XX:+UseSerialGC"]
+    quick += f" -XX:MetaspaceSize={session.METASPACE} -XX:+UseSerialGC {classes()}"
+    options += ["--driver-java-options", quick, "--driver-class-path", session._first_jars()]
     options += [word for setting in settings for word in ("--conf", setting)]
     what = [
         str(DATA / "demo"),

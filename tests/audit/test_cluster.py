@@ -5,6 +5,7 @@ standalone master with two workers."""
 import json
 import os
 import re
+import shlex
 import shutil
 import socket
 import subprocess
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from audit_tables import classes
 
 from audit import passes, session
 from audit.deployment import load_tree
@@ -44,7 +46,6 @@ STANDALONE = {
     "spark.executor.memory": "512m",
     "spark.executor.cores": "1",
     "spark.cores.max": "2",
-    "spark.executor.extraJavaOptions": " ".join(QUICK),
 }
 MORNING = datetime(2026, 3, 14, 8, 10, tzinfo=UTC), datetime(2026, 3, 14, 8, 40, tzinfo=UTC)
 
@@ -213,7 +214,10 @@ def standalone(folder: Path) -> Iterator[str]:
     home = Path(pyspark.__file__).parent
     environment = os.environ | {"SPARK_HOME": str(home), "JAVA_HOME": str(java_home())}
     environment |= {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_SCALA_VERSION": "2.13"}  # as the script sets it
-    java = [str(java_home() / "bin" / "java"), *QUICK, "-Xmx256m", "-cp", str(home / "jars" / "*")]
+    first = session._first_jars()
+    logging = next((home / "jars").glob("slf4j-api-*.jar"))  # as Spark's launcher orders them
+    path = os.pathsep.join((first, f"{home}/conf/", str(logging), f"{home}/jars/*"))
+    java = [str(java_home() / "bin" / "java"), *QUICK, *shlex.split(classes()), "-Xmx256m", "-cp", path]
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     url = f"spark://127.0.0.1:{port}"
@@ -259,7 +263,10 @@ def until_said(stack: ExitStack, process: "subprocess.Popen[str]", words: str) -
 def _on_the_cluster(folder: Path, master: str) -> dict[str, Any]:
     from pyspark import SparkContext
 
-    spark = session.start(master, 0, BOTH | ({} if master == CLUSTER else STANDALONE))
+    options = dict(BOTH)
+    if master != CLUSTER:
+        options |= STANDALONE | session._executors(" ".join(QUICK), classes())
+    spark = session.start(master, 0, options)
     try:
         found = everything(spark, folder, folder / re.sub("[^a-z]", "", master))
         jvm: Any = spark.sparkContext._jvm

@@ -54,3 +54,25 @@ def test_java_is_given_no_archive_that_another_environment_has_written(
     assert archive_of("there") != here
     os.utime(jars / "scala-library-2.13.jar", (1, 1))
     assert archive_of("here") != here, "it was installed anew"
+
+
+def test_executors_here_read_the_archive_of_their_driver_and_write_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "release").write_text('JAVA_VERSION="17.0.15"')
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+
+    def options() -> tuple[str, str]:
+        settings = session._local_settings("local-cluster[2,1,512]", 0)
+        assert settings["spark.executor.extraClassPath"] == settings["spark.driver.extraClassPath"]
+        return settings["spark.driver.extraJavaOptions"], settings["spark.executor.extraJavaOptions"]
+
+    driver, executor = options()
+    assert "ArchiveClassesAtExit" in driver
+    assert "jsa" not in executor
+    archive = Path(driver.split('"')[1].partition("=")[2])
+    archive.write_bytes(b"")
+    os.utime(archive, (1, 1))
+    for each in options():
+        assert f'"-XX:SharedArchiveFile={archive}"' in each
