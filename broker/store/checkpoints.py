@@ -86,14 +86,16 @@ class Checkpoints:
             with contextlib.suppress(OSError):
                 self._laid += os.pwrite(self._log, _AHEAD[:needed], self._laid)
 
-    def worth_shortening(self) -> bool:
-        """Whether the log is long enough to be cut in an idle moment."""
-        return (self._aside is None or self._aside.done()) and self.log_bytes() > IDLE_LIMIT
+    def worth_shortening(self, pages: int) -> bool:
+        """Whether the log, or the file beyond its `pages`, is long enough to be cut in an idle moment."""
+        spare = self._path.stat().st_size - pages * files.PAGE_BYTES
+        return (self._aside is None or self._aside.done()) and max(spare, self.log_bytes()) > IDLE_LIMIT
 
     def shorten(self, writer: sqlite3.Connection) -> bool:
         """Copy all and cut the log, if it is worth it; say whether it was done. For idle times."""
         self._reap()
-        if not self.worth_shortening():
+        (pages,) = writer.execute("PRAGMA page_count").fetchone()
+        if not self.worth_shortening(pages):
             return False
         self._rest = False
         self._copy(writer, "TRUNCATE")

@@ -248,15 +248,24 @@ class GroupCommit:
         idle = self._loop.time() - self._last
         if idle < self._idle_after:
             self._idle_timer = self._loop.call_later(self._idle_after - idle, self._idle)
-        elif self._store.untidy():
-            self._busy, self._began = True, self._loop.time()
-            self._thread.call(self._loop, self._store.tidy, self._tidied)
+            return
+        self._busy, self._began = True, self._loop.time()
+        try:
+            if self._store.untidy():
+                self._thread.call(self._loop, self._store.tidy, self._tidied)
+                return
+        except Exception as error:
+            self._tidied(None, error)
+        else:
+            self._tidied(None, None)
 
     def _tidied(self, more: bool | None, error: BaseException | None) -> None:
         self._busy = False
         self._works += 1
+        pause = self._idle_after / _TIDY_SHARE
         if isinstance(error, StoreFull):
             self._store.try_again()
+            more, pause = True, _FULL_PAUSE
         elif error is not None:
             self._fail([], error)
             return
@@ -265,7 +274,7 @@ class GroupCommit:
         else:
             self._wake()
             if more and not self._closed:
-                self._idle_timer = self._loop.call_later(self._idle_after / _TIDY_SHARE, self._idle)
+                self._idle_timer = self._loop.call_later(pause, self._idle)
 
 
 def _settle(future: "asyncio.Future[None]", error: StoreError | None) -> None:

@@ -57,6 +57,10 @@ class Pending:
                 else:
                     into[row] = change
 
+    def gone(self) -> list[int]:
+        """The bundles that only the database still has."""
+        return [row for row, bundle in self.transaction.changes[BundleRow].items() if bundle is None]
+
     def bodies(self, rows: Sequence[int]) -> tuple[dict[int, bytes], list[int]]:
         """Those that are here, and the rows that only the database can have."""
         bundles = self.transaction.changes[BundleRow]

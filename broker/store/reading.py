@@ -32,6 +32,13 @@ def count_bundles(reader: sqlite3.Connection, rows: Sequence[int]) -> int:
         return sum(len(reader.execute(schema.HAS_BUNDLE, (row,)).fetchall()) for row in rows)
 
 
+def bundle_bytes(reader: sqlite3.Connection, rows: Sequence[int]) -> int:
+    """How long the bodies of those bundles are in all."""
+    with _one_state(reader):
+        found = (reader.execute(schema.BUNDLE_BYTES, (row,)).fetchone() or (0,) for row in rows)
+        return sum(int(length) for (length,) in found)
+
+
 def copies(
     reader: sqlite3.Connection, rows: Sequence[int], with_bodies: bool, pending: Pending
 ) -> list[StoredEntry]:

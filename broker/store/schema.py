@@ -99,6 +99,7 @@ SHARED: Final = 'SELECT "bundle" FROM "copy" GROUP BY "bundle" HAVING count(*) >
 LONE: Final = 'SELECT "row" FROM "bundle" EXCEPT SELECT "bundle" FROM "copy"'
 GET_BODY: Final = 'SELECT "body" FROM "bundle" WHERE "row" = ?'
 HAS_BUNDLE: Final = 'SELECT 1 FROM "bundle" WHERE "row" = ?'
+BUNDLE_BYTES: Final = 'SELECT length("body") FROM "bundle" WHERE "row" = ?'
 GET_BUNDLE: Final = 'SELECT "header", length("body"), "body" FROM "bundle" WHERE "row" = ?'
 
 

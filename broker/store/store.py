@@ -38,6 +38,7 @@ Result = TypeVar("Result")
 Arguments = TypeVarTuple("Arguments")
 _VACUUM_PAGES: Final = 256
 _VACUUM_FROM: Final = 1024
+_VACUUM_BYTES: Final = _VACUUM_FROM * files.PAGE_BYTES
 
 
 def _no_hook(_moment: str) -> None:
@@ -336,7 +337,7 @@ class Store:
         return dropped
 
     def untidy(self) -> bool:
-        """Whether `tidy` would find something to do. Cheap."""
+        """Whether `tidy` will find something to do. Cheap, but for a fold that it begins: those are rows."""
         return self._guarded(lambda: self._untidy(self._writing()))
 
     def tidy(self) -> bool:
@@ -347,11 +348,22 @@ class Store:
         return self._guarded(lambda: self._tidy(self._writing()))
 
     def _untidy(self, writer: sqlite3.Connection) -> bool:
+        self._settle()
+        if writer.in_transaction or self._fresh is not None:
+            return False
+        gone = self._pending.gone()
+        if len(gone) >= _VACUUM_FROM or reading.bundle_bytes(self._reading(), gone) >= _VACUUM_BYTES:
+            self._fold(writer)
+            return True
+        (pages,) = writer.execute("PRAGMA page_count").fetchone()
         return self._free_pages(writer) >= _VACUUM_FROM or (
-            self._checkpoints is not None and self._checkpoints.worth_shortening()
+            self._checkpoints is not None and self._checkpoints.worth_shortening(pages)
         )
 
     def _tidy(self, writer: sqlite3.Connection) -> bool:
+        if writer.in_transaction:
+            self._commit()
+            return True
         cut = self._checkpoints is not None and self._checkpoints.shorten(writer)
         free = self._free_pages(writer)
         if free < _VACUUM_FROM:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from broker.core.rows import BundleRow, QueueRow, Transaction
-from broker.store import GroupCommit, StoreIOFailed
+from broker.store import GroupCommit, StoreFull, StoreIOFailed, commit
 from broker.store.commit import merge
 from broker.store.store import AFTER_COMMIT, BEFORE_COMMIT
 from sapwood.protocol.errors import StoreError
@@ -223,6 +223,53 @@ async def test_an_idle_store_is_tidied(opened, make):
             await asyncio.sleep(0.001)
     await committer.close()
     assert not store.untidy()
+
+
+def pages(store):
+    return store._reading().execute("PRAGMA page_count").fetchone()[0]
+
+
+async def test_bundles_that_went_in_the_journal_are_given_back_to_the_disk(opened):
+    """A disk that is nearly full would stay so: the node takes nothing that would fill the journal."""
+    store = opened()
+    committer = GroupCommit(store, idle_after=0.001)
+    await committer.commit(put(*(BundleRow(row, b"h", b"x" * 50_000) for row in range(200))))
+    gone = Transaction()
+    for row in range(200):
+        gone.delete(BundleRow, row)
+    await committer.commit(gone)
+    assert pages(store) > 2_000
+    async with asyncio.timeout(60):
+        while store.path.stat().st_size > 5_000_000 or pages(store) > 1_200:
+            await asyncio.sleep(0.001)
+    await committer.close()
+    assert store.bodies(range(200)) == {}
+
+
+async def test_a_disk_without_room_for_tidying_is_tidied_later(opened, monkeypatch):
+    monkeypatch.setattr(commit, "_FULL_PAUSE", 0.001)
+    store, failures = opened(), [StoreFull("no room"), StoreFull("no room")]
+    put_rows = store._put
+
+    def fail(*given: object) -> None:
+        if failures:
+            raise failures.pop()
+        put_rows(*given)
+
+    committer = GroupCommit(store, idle_after=0.001)
+    await committer.commit(put(*(BundleRow(row, b"h", b"x" * 50_000) for row in range(200))))
+    monkeypatch.setattr(store, "_put", fail)
+    gone = Transaction()
+    for row in range(200):
+        gone.delete(BundleRow, row)
+    await committer.commit(gone)
+    assert pages(store) > 2_000
+    async with asyncio.timeout(60):
+        while pages(store) > 1_200:
+            await asyncio.sleep(0.001)
+    await committer.commit(put(QueueRow("a", 0)))
+    await committer.close()
+    assert not failures
 
 
 @pytest.fixture(autouse=True)
