@@ -118,6 +118,7 @@ class _Walk:
     def __init__(self) -> None:
         self.changes: set[Change] = set()
         self._seen: set[tuple[Key, Key, _Way]] = set()
+        self._compared: set[tuple[str, Key, Key, _Way]] = set()
         self._waiting: list[tuple[Found, Found, _Way]] = []
 
     def interface(self, old: Interface, old_scope: Scope, new: Interface, new_scope: Scope) -> None:
@@ -187,6 +188,12 @@ class _Walk:
                     Breaks.OLD_CALLERS, where, "has a value now" if old is None else "has no value now"
                 )
             return
+        found, successor = _found(old, old_scope), _found(new, new_scope)
+        if found is not None and successor is not None:
+            seen = where, found.key, successor.key, way
+            if seen in self._compared:  # names of pairs of names of pairs … would be followed without end
+                return
+            self._compared.add(seen)
         before, old_scope = plain(old, old_scope)
         after, new_scope = plain(new, new_scope)
         was, is_ = _head(before), _head(after)
@@ -269,6 +276,11 @@ def _by_name(parts: Iterable[Named]) -> dict[str, Named]:
 def _head(type_: Type) -> str:
     """The name of a type that is made of others; '' for one that has a name alone."""
     return type_.name if isinstance(type_, Applied) else ""
+
+
+def _found(type_: Type, scope: Scope) -> Found | None:
+    """The definition that a type names; None for one that names none."""
+    return scope.find(type_) if isinstance(type_, Path) else None
 
 
 def _is_option(type_: Type, scope: Scope) -> bool:

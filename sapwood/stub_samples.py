@@ -11,6 +11,9 @@ from sapwood.channels.urls import ChannelUrls
 CHANNEL: Final = ChannelUrls(urls=[f"sapwood://nowhere/channel-{'0' * 32}"], secret="A" * 43)
 """A channel that nobody has: it is of its form, and cannot be taken."""
 
+_DEEPEST: Final = 4
+"""Classes in each other. Whatever may be empty further down is: many that need each other had no end."""
+
 Kind = TypeVar("Kind", bound=msgspec.Struct)
 
 
@@ -37,7 +40,7 @@ def _value(type_: inspect.Type, around: tuple[type, ...]) -> object:
         case inspect.ListType(item_type=item):
             return _first([[item]], around, otherwise=[])
         case inspect.DictType(key_type=key, value_type=value):
-            pair = _first([[key, value]], around, otherwise=None)
+            pair = _first([[key, value]], around, otherwise=[])
             return {pair[0]: pair[1]} if pair else {}
         case inspect.TupleType(item_types=items):
             return [_value(item, around) for item in items]
@@ -61,7 +64,9 @@ def _struct(type_: inspect.StructType, around: tuple[type, ...]) -> dict[str, ob
 def _first(
     several: Iterable[list[inspect.Type]], around: tuple[type, ...], otherwise: list[object] | None
 ) -> list[object] | None:
-    """Values of the first types that have an end."""
+    """Values of the first types that have an end. `otherwise`: a value without them, if there is one."""
+    if otherwise is not None and len(around) > _DEEPEST:
+        return otherwise
     for types in several:
         try:
             return [_value(each, around) for each in types]

@@ -19,6 +19,10 @@ _VALUES: Final = {
 }
 
 
+DEEPEST: Final = 3
+"""Definitions in each other. Whatever may be empty further down is: many that need each other had no end."""
+
+
 class _HoldsItself(Exception):
     """The value would hold one of its own type, which would hold another, and so on."""
 
@@ -44,6 +48,8 @@ class Samples:
         """A value of a type. Lists have one item, unless it would hold itself. Raises `_HoldsItself`."""
         if isinstance(type_, Applied):
             try:
+                if type_.name != "pair" and len(around) > DEEPEST:
+                    raise _HoldsItself
                 inner = [self.value(each, scope, around) for each in type_.arguments]
             except _HoldsItself:
                 if type_.name == "pair":

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from interfaces.model import Alias, Applied, Field, Interface, Struct, Type, Variant
+from interfaces.ocaml.samples import DEEPEST
 from interfaces.python.blocks import Call
 from interfaces.python.names import class_name, member, of_definition, of_module
 from interfaces.python.text import block, bracketed
@@ -71,6 +72,8 @@ class _Value:
 
     def _applied(self, type_: Applied, scope: Scope, around: tuple[Key, ...]) -> str:
         try:
+            if type_.name != "pair" and len(around) > DEEPEST:
+                raise _Endless
             inner = [self.of(each, scope, around) for each in type_.arguments]
         except _Endless:
             if type_.name == "pair":

@@ -74,8 +74,8 @@ def test_a_program_serves_one_version_of_each_major() -> None:
         ('type int64 = string "A."', ["1:6: 'int64' is a type of the language: choose another name"]),
         ('error channel "A."', ["1:7: 'channel' is a type of the language: choose another name"]),
         (
-            'interface a 1.0 "A." { owners "B" namespace string "C" { function d "D" { out e: string "E" } } }',
-            ["1:45: 'string' is a type of the language: choose another name"],
+            'interface a 1.0 "A" { owners "B" namespace string "C" { function d "D" { out e: int64 "E" } } }',
+            ["1:44: 'string' is a type of the language: choose another name"],
         ),
         (
             'type a = int64 "A." error a "E."',

@@ -220,3 +220,16 @@ def test_types_of_imported_files_are_compared() -> None:
     user = 'import "common.idl" interface i 1.0 "I." { owners "O" function f "F." { in a: money "A." } }'
     old, new = (Catalogue({"common.idl": parse(text), "a.idl": parse(user)}) for text in common)
     assert told(old, new) == ["! function f, in a: was int64, and is double"]
+
+
+def test_names_for_pairs_of_each_other_are_compared_once() -> None:
+    """Followed one by one, they would be a million million values."""
+    pairs = "\n".join(f'type d{each} = pair<d{each - 1}, d{each - 1}> "D."' for each in range(1, 41))
+    old, new = (
+        catalogue('in a: d40 "A." out b: d40 "B."', types=f'type d0 = {each} "D." {pairs}')
+        for each in ("int64", "option<int64>")
+    )
+    assert told(old, new) == [
+        "! function g, out b: may be none now",
+        "+ function g, in a: may be none now",
+    ]

@@ -1,15 +1,18 @@
 """Pages lead only to places that are there, say texts as they are, and tell what has changed."""
 
+import importlib
 from collections import Counter
 from html.parser import HTMLParser
 from pathlib import Path
 
+import msgspec
 import pytest
-from every import FILES
+from every import FILES, package
 
 from interfaces.load import Catalogue, load
 from interfaces.parse import parse
 from interfaces.site.pages import write_pages
+from sapwood.stub_samples import sample
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "interfaces"
 
@@ -87,3 +90,17 @@ def test_changes_are_told() -> None:
     assert "Since 1.0function b: is new (old servers)" in read["i_v1.html"].text
     assert "Since 1.1function a: is gone (old callers)" in read["i_v2.html"].text
     assert "Changes" not in pages(write_pages(old))["i_v1.html"].text
+
+
+def test_many_types_that_need_each_other_have_a_short_example(tmp_path: Path) -> None:
+    """One that goes through all of them in each order has more than a million values."""
+    names = [f"type_{number}" for number in range(8)]
+    fields = " ".join(f'of_{name}: array<{name}> "x"' for name in names)
+    types = "\n".join(f'struct {name} "x" {{ {fields} }}' for name in names)
+    text = 'interface a 1.0 "x" { owners "x" function f "x" { in a: type_0 "x" out b: type_1 "x" } }'
+    (tmp_path / "a.idl").write_text(f"{types}\n{text}", "utf-8")
+    pages = write_pages(load(tmp_path), package="chain", since=None)
+    assert sum(map(len, pages.values())) < 2_000_000
+    package(tmp_path, {"a.idl": f"{types}\n{text}"}, "generated_types")
+    module = importlib.import_module("generated_types.a_v1")
+    assert len(msgspec.json.encode(sample(module.FOut))) < 2_000_000
