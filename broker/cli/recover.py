@@ -29,7 +29,10 @@ def recover_file(file: Path, *, force: bool, as_json: bool) -> None:
 
     site = load(file)
     with patience(f"reading what can be read of {site.data_directory / files.NAME}"):
-        found = recover(site.data_directory, tree=site.tree, node=site.name, force=force)
+        try:
+            found = recover(site.data_directory, tree=site.tree, node=site.name, force=force)
+        except OSError as error:
+            raise mapped(error, site.data_directory / files.NAME) from None
     if as_json:
         print_json(found.as_dict())
     else:
@@ -40,11 +43,11 @@ def look_at_store(site: Site) -> str:
     """Say in one line how a site's store is. Raises `StoreError` if a node could not start on it."""
     directory = site.data_directory
     path = directory / files.NAME
-    if not path.exists():
-        if directory.is_dir():
-            marks.check_missing(directory)
-        return "none yet: the first start makes it"
     try:
+        if not path.exists():
+            if directory.is_dir():
+                marks.check_missing(directory)
+            return "none yet: the first start makes it"
         with _held_by_nobody(directory) as holder:
             if holder:
                 return f"{path} is in use by process {holder}, and was not looked into"

@@ -20,8 +20,10 @@ from bridges import certificates
 from bridges.dns import multicast
 from broker.cli.check import SiteFinding, _taken, check_file, examine
 from broker.cli.demo.plan import free_ports
+from broker.cli.recover import recover_file
 from broker.store import Store
 from config.model import Listener, Site
+from sapwood.protocol.errors import StoreError
 
 
 def site(folder: Path, extra: str = "", port: int | None = None) -> Path:
@@ -118,6 +120,25 @@ def test_a_data_folder_that_is_a_file_fails(tmp_path: Path) -> None:
     file = site(tmp_path)
     assert state(file, "data folder") == "failed"
     assert examine(file)[1] == 1
+
+
+def test_a_data_folder_that_may_not_be_looked_into_is_a_finding_with_its_cure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Root may look everywhere, so the system's answer to others is put in place."""
+    file, closed, stat = site(tmp_path), str(tmp_path / "data"), os.stat
+
+    def refuse(path: Any, *given: Any, **options: Any) -> os.stat_result:
+        if str(path).startswith(f"{closed}/"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return stat(path, *given, **options)
+
+    Path(closed).mkdir()
+    monkeypatch.setattr(os, "stat", refuse)
+    (finding,) = found(file, "store")
+    assert (finding.state, "let user id" in finding.text) == ("failed", True)
+    with pytest.raises(StoreError, match=r"let user id \d+ write there"):
+        recover_file(file, force=False, as_json=False)
 
 
 def test_an_advisory_log_without_a_place_is_a_warning(tmp_path: Path) -> None:
