@@ -30,6 +30,9 @@ from sapwood.stubs import Function, SyncCaller
 
 FAILED: Final = 1
 WRONG_USE: Final = 2
+STOPPED: Final = 130
+_LONGEST: Final = 1e9
+"""Seconds that an answer is waited for: thirty years."""
 _INPUT: Final = "input "
 _SAVE: Final = "save "
 
@@ -38,14 +41,20 @@ def main(
     interface: str, version: str, functions: Sequence[Function[Any, Any]], words: Sequence[str] | None = None
 ) -> int:
     """Call the function that the command line names, and print its outputs. Returns an exit code."""
-    said = vars(_parser(interface, version, functions).parse_args(words))
+    try:
+        return _call(interface, version, vars(_parser(interface, version, functions).parse_args(words)))
+    except KeyboardInterrupt:
+        return _failed("stopped", STOPPED)
+
+
+def _call(interface: str, version: str, said: Mapping[str, Any]) -> int:
     function: Function[Any, Any] = said["function"]
     inputs, saved = _given(said, _INPUT), _given(said, _SAVE)
     files = {each.encode_name for each in _fields(function.inputs) if _is_channel(each)} & inputs.keys()
     try:
         function.parameters(_inputs(function, inputs | dict.fromkeys(files, CHANNEL)))
-    except (msgspec.ValidationError, ValueError) as error:
-        return _failed(f"{function.name}: {error}", WRONG_USE)
+    except ValueError as error:
+        return _failed(str(error), WRONG_USE)
     try:
         with sync.connect(said["url"], session=said["session"], **_options(said["ca"])) as client:
             caller = SyncCaller(client.rpc, said["queue"], interface, version, said["timeout"])
@@ -67,8 +76,11 @@ def _given(said: Mapping[str, Any], kind: str) -> dict[str, Any]:
 
 
 def _inputs(function: Function[Any, Any], given: Mapping[str, Any]) -> Any:
-    """Raises `ValidationError`."""
-    return msgspec.convert(given, function.inputs, str_keys=True)
+    """Raises `ValueError`."""
+    try:
+        return msgspec.convert(given, function.inputs, str_keys=True)
+    except msgspec.ValidationError as error:
+        raise ValueError(f"{function.name}: {error}") from None
 
 
 def _saved(client: sync.Client, outputs: msgspec.Struct, saved: Mapping[str, str]) -> dict[str, str]:
@@ -121,7 +133,7 @@ def _parser(interface: str, version: str, functions: Sequence[Function[Any, Any]
     )
     parser.add_argument("--queue", default=interface, help="NAME, or NAME@NODE; %(default)s unless given.")
     parser.add_argument(
-        "--timeout", type=float, default=30.0, metavar="SECONDS", help="%(default)g unless given."
+        "--timeout", type=_seconds, default=30.0, metavar="SECONDS", help="%(default)g unless given."
     )
     parser.add_argument(
         "--session", default="", metavar="NAME", help="The session's name; a fresh one unless given."
@@ -225,8 +237,17 @@ def _plain_help(text: str) -> str:
     return text.replace("%", "%%")
 
 
+def _seconds(text: str) -> float:
+    try:
+        if 0 < (seconds := float(text)) <= _LONGEST:
+            return seconds
+    except ValueError:
+        pass
+    raise argparse.ArgumentTypeError(f"expected seconds above 0, as 30, found {text!r}")
+
+
 def _json(text: str) -> object:
     try:
         return msgspec.json.decode(text)
-    except (msgspec.DecodeError, ValueError) as error:
-        raise argparse.ArgumentTypeError(f"expected JSON, found {text!r}: {error}") from None
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
+        raise argparse.ArgumentTypeError(f"expected JSON, found {text[:80]!r}: {error}") from None

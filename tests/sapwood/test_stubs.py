@@ -264,7 +264,7 @@ def test_the_command_line_takes_every_type(capsys: pytest.CaptureFixture[str]) -
 
 
 class _OddIn(stubs.Struct, forbid_unknown_fields=True):
-    help: int
+    help: stubs.Int64
     open: bool
     no_open: bool
 
@@ -287,6 +287,30 @@ def test_a_function_may_have_inputs_and_texts_of_every_name(capsys: pytest.Captu
     words = ["--url", "http://127.0.0.1:1", "odd", "--help", "1", "--open", "false", "--no-no-open"]
     assert main("odd", "1.0", [odd], words) == 1
     assert "cannot be reached" in capsys.readouterr().err
+    assert main("odd", "1.0", [odd], ["--ca", "/nowhere/ca.pem", *words]) == 1
+    assert "'/nowhere/ca.pem'" in capsys.readouterr().err
+    assert main("odd", "1.0", [odd], [*words, "--help", str(2**64)]) == 2
+    assert capsys.readouterr().err.startswith("odd: Expected `int`")
+    for wrong, said in (
+        (["--timeout", "inf", *words], "expected seconds above 0, as 30, found 'inf'"),
+        (["--timeout", "nan", *words], "expected seconds above 0, as 30, found 'nan'"),
+        ([*words, "--open", "[" * 5000 + "]" * 5000], "expected JSON, found"),
+    ):
+        with pytest.raises(SystemExit) as ended:
+            main("odd", "1.0", [odd], wrong)
+        assert ended.value.code == 2
+        assert said in capsys.readouterr().err
+
+
+def test_a_command_that_is_stopped_says_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def stopped(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sync, "connect", stopped)
+    assert main("stock", "1.2", stock_v1.FUNCTIONS, ["level", "--article", "1"]) == 130
+    assert capsys.readouterr().err == "stopped\n"
 
 
 def test_names_of_errors_that_are_the_librarys_are_refused() -> None:
