@@ -115,17 +115,18 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return True if chosen and is_test and environment_of(collection_path) != chosen else None
 
 
-class OneSpark(LoadFileScheduling):
-    """One process runs a file, and one all files of Spark, so that Spark starts once."""
+class StartedOnce(LoadFileScheduling):
+    """One process runs a file; one all files of Spark, and one all of the browser, so that each starts once."""
 
     def _split_scope(self, nodeid: str) -> str:
         file = super()._split_scope(nodeid)
-        return "spark" if environment_of(TESTS.parent / file) == "spark" else file
+        environment = environment_of(TESTS.parent / file)
+        return environment if environment in ("spark", "browser") else file
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling | None:
     whole = config.getoption("dist") == "loadfile" and not config.getoption("--environment")
-    return OneSpark(config, log) if whole else None
+    return StartedOnce(config, log) if whole else None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

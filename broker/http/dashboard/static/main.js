@@ -160,7 +160,7 @@ function switchTheme() {
 // --- keys
 
 const MOVES = new Set(["ArrowDown", "ArrowUp", "PageDown", "PageUp", "Home", "End", "Enter"]);
-let leader = 0;
+let leader = -Infinity; // when `g` was pressed, as the browser tells it: a page that is busy hears of keys late
 
 // From the page's own ground the arrows lead into the list of the view; a control that has the focus keeps its keys.
 function moveIntoList(event) {
@@ -181,14 +181,14 @@ function key(event) {
     return;
   }
   if (typing || event.ctrlKey || event.metaKey || event.altKey) return;
-  if (Date.now() - leader < 1500) {
-    leader = 0;
+  if (event.timeStamp - leader < 1500) {
+    leader = -Infinity;
     const view = VIEWS.find((found) => found.key === event.key);
     if (view) go(view.name);
     return;
   }
   if (MOVES.has(event.key) && moveIntoList(event)) return;
-  if (event.key === "g") leader = Date.now();
+  if (event.key === "g") leader = event.timeStamp;
   else if (event.key === "t") switchTheme();
   else if (event.key === "?") showKeys();
   else if (event.key === "/") {
