@@ -74,17 +74,17 @@ def received(client: Placed, name: str, urls: ChannelUrls, path: str) -> tuple[i
 
     Raises `ChannelFailed` and `FileFailed`.
     """
-    file, written = _opened(path, "wb"), 0
-    try:
-        with take_now(client, urls) as channel:
+    with take_now(client, urls) as channel:  # a file that is there stays where there is no channel
+        file, written = _opened(path, "wb"), 0
+        try:
             channel.socket.shutdown(socket.SHUT_WR)
             while part := _next(channel, name, written):
                 file.write(part)
                 written += len(part)
             file.flush()
             return written, channel.way
-    finally:
-        _closed(file)
+        finally:
+            _closed(file)
 
 
 def _next(channel: AppChannel, name: str, written: int) -> bytes:

@@ -1,5 +1,7 @@
 """`sapwood idl`: definitions of interfaces, read from files and folders that the command line names."""
 
+import os
+import shutil
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -51,7 +53,7 @@ def format_files(paths: list[Path], *, only_check: bool, as_json: bool) -> int:
         return WRONG_USE
     if not only_check:
         for file, text in changed.items():
-            file.write_bytes(text.encode())
+            _replace(file, text)
     if as_json:
         print_json({"changed": [str(file) for file in changed]})
     else:
@@ -59,6 +61,20 @@ def format_files(paths: list[Path], *, only_check: bool, as_json: bool) -> int:
             print(f"{file} {'would change' if only_check else 'changed'}")
         note(f"{counted(len(files), 'file')}, {len(changed)} to change")
     return FAILED if only_check and changed else WELL
+
+
+def _replace(file: Path, text: str) -> None:
+    """Write it anew, whole or not at all: it is somebody's own. Raises `CommandError`."""
+    there = file.resolve()
+    part = there.with_name(f".{there.name}.part")
+    try:
+        part.write_bytes(text.encode())
+        shutil.copymode(there, part)
+        os.replace(part, there)
+    except OSError as error:
+        raise CommandError(f"{file} stays as it was: {error.strerror or error}") from None
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def write_python(path: Path, folder: Path, *, as_json: bool) -> int:

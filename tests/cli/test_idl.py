@@ -55,6 +55,27 @@ def test_files_are_laid_out_or_only_looked_at(tmp_path: Path) -> None:
     assert sapwood("idl", "format", tmp_path, "--check").returncode == 0
 
 
+def test_a_file_for_which_the_disk_has_no_room_stays_as_it_was(tmp_path: Path) -> None:
+    file = tmp_path / "a.idl"
+    file.write_text(UNTIDY.replace("# end", "#" * 2000))
+    before = file.read_text()
+    full = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000)); "
+    done = python(f"{full}from broker.cli.program import main; main()", "idl", "format", file)
+    assert (done.returncode, done.stderr) == (1, f"sapwood: {file} stays as it was: File too large\n")
+    assert file.read_text() == before
+    assert list(tmp_path.iterdir()) == [file]
+
+
+def test_a_file_behind_a_link_is_laid_out_where_it_is(tmp_path: Path) -> None:
+    there = tmp_path / "there"
+    there.write_text(UNTIDY)
+    there.chmod(0o640)
+    (tmp_path / "a.idl").symlink_to("there")
+    assert sapwood("idl", "format", tmp_path / "a.idl").returncode == 0
+    assert (there.read_text(), there.stat().st_mode & 0o777) == (TIDY, 0o640)
+    assert (tmp_path / "a.idl").is_symlink()
+
+
 def test_nothing_is_written_where_a_file_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "a.idl").write_text(UNTIDY)
     (tmp_path / "b.idl").write_text("struct")
