@@ -116,7 +116,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 class StartedOnce(LoadFileScheduling):
-    """One process runs a file; one all files of Spark, and one all of the browser, so that each starts once."""
+    """One process runs a file; one runs all of Spark, and one all of the browser: each starts once."""
 
     def _split_scope(self, nodeid: str) -> str:
         file = super()._split_scope(nodeid)
