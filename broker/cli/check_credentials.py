@@ -3,6 +3,7 @@
 Law: a finding names a file and never says what is in it.
 """
 
+import ssl
 import stat
 import time
 from collections.abc import Callable, Iterator
@@ -33,23 +34,37 @@ def check_tls(site: Site) -> Iterator[SiteFinding]:
     listener = site.listener.tls
     if listener.certificate:
         yield _tls(
-            "TLS of the port", lambda: server_context(listener.certificate, listener.key, listener.client_ca)
+            "TLS of the port",
+            listener.certificate,
+            lambda: server_context(listener.certificate, listener.key, listener.client_ca),
         )
     ends = [("TLS to the parent", connector.tls) for connector in site.tree_connectors]
     ends += [("TLS to the mesh", site.mesh.tls)]
     ends += [(f"TLS to {broker.uri}", broker.tls) for broker in site.listener.link_brokers]
+    renewed = [connector.tls.certificate for connector in site.tree_connectors if connector.renew]
     for subject, tls in (*ends, ("TLS to the site broker", site.site_broker.tls)):
         if tls.ca or tls.certificate:
             settings = TlsSettings(tls.ca, tls.certificate, tls.key, tls.verify_hostname)
-            yield _tls(subject, lambda settings=settings: client_context(settings))  # type: ignore[misc]
+            lasting = None if tls.certificate in renewed else tls.certificate
+            yield _tls(subject, lasting, lambda settings=settings: client_context(settings))  # type: ignore[misc]
 
 
-def _tls(subject: str, make: Callable[[], object]) -> SiteFinding:
+def _tls(subject: str, certificate: Path | None, make: Callable[[], object]) -> SiteFinding:
     try:
         make()
     except SapwoodError as error:
         return SiteFinding(subject, "failed", str(error))
+    if certificate and (ended := _end_of(certificate)) < time.time():
+        day = time.strftime("%Y-%m-%d", time.gmtime(ended))
+        text = f"the certificate {certificate} ended on {day}: renew it (is the clock here right?)"
+        return SiteFinding(subject, "failed", text)
     return SiteFinding(subject, "ok", "certificates and keys can be read and belong together")
+
+
+def _end_of(certificate: Path) -> int:
+    """Seconds since 1970 UTC. Python itself has no other reader of a file's certificate."""
+    found = ssl._ssl._test_decode_cert(str(certificate))  # type: ignore[attr-defined]
+    return ssl.cert_time_to_seconds(found["notAfter"])
 
 
 def check_secrets(site: Site) -> Iterator[SiteFinding]:

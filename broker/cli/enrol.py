@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Final
 
 from broker.cli.errors import WELL, WRONG_USE, CommandError
@@ -152,8 +153,9 @@ def _say_what_is_next(file: Path, site_broker: str) -> None:
         print(f"A broker answers at {found}. To join it to the tree, add to {file}:")
         print(f"  site_broker: {{uri: {found}}}")
     print("Next:")
-    print(f"  sapwood node check {file}")
-    print(f"  sapwood node run {file}      (as a service: examples/zero-touch/sapwood@.service)")
+    written = quote(str(file))
+    print(f"  sapwood node check {written}")
+    print(f"  sapwood node run {written}      (as a service: examples/zero-touch/sapwood@.service)")
 
 
 def _brokers_here() -> Iterator[str]:

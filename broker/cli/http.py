@@ -104,6 +104,8 @@ def _unanswered(base: str, reason: object) -> str:
     text = getattr(reason, "strerror", None) or str(reason)
     if isinstance(reason, SSLCertVerificationError):
         why = reason.verify_message
+        if "expired" in why:
+            return f"the certificate of {base} has expired: renew it there (is the clock here right?)"
         return f"the certificate of {base} is not trusted ({why}): name its authority with --ca"
     if is_not_tls(reason):
         return f"{base} does not speak TLS: write http://"

@@ -13,6 +13,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from shlex import quote
 from typing import Final
 
 from tenacity import (
@@ -91,7 +92,8 @@ async def join(
         site = check(replace(site, listener=listener))
     file = folder / f"{invitation.name}.yaml"
     if file.exists():
-        raise EnrolmentError(f"{file} is there already: this machine has joined; sapwood node run {file}")
+        written = quote(str(file))
+        raise EnrolmentError(f"{file} is there already: this machine has joined; sapwood node run {written}")
     try:
         key = _own_key(folder)
         granted = await _persist(lambda: _ask_all(invitation, site, key), patience, say)

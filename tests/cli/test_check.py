@@ -7,6 +7,7 @@ import sqlite3
 import time
 from collections.abc import Callable
 from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -234,6 +235,26 @@ def test_tls_files_are_read(tmp_path: Path) -> None:
     assert state(file, "TLS of the port") == "ok"
     file.write_text("broker:\n  name: hq\n" + tls.replace("CERT", "missing.pem"))
     assert state(file, "TLS of the port") == "failed"
+
+
+def test_a_certificate_that_has_ended_is_told_before_a_neighbour_refuses_it(tmp_path: Path) -> None:
+    day = datetime(2020, 1, 1, tzinfo=UTC)
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    ended = authority.issue_cert("localhost", not_before=day, not_after=day + timedelta(days=30))
+    ended.private_key_and_cert_chain_pem.write_to_path(tmp_path / "both.pem")
+    tls = "tls: {certificate: both.pem, key: both.pem}"
+    connector = (
+        f"[{{nodetype: leaf, uri: 'wss://127.0.0.1:{free_ports(1)[0]}/link', {tls[:-1]}, ca: ca.pem}}}}]"
+    )
+    file = tmp_path / "hq.yaml"
+    file.write_text(f"broker:\n  name: hq\n  listener: {{port: 0, {tls}}}\n  tree_connectors: {connector}\n")
+    for subject in ("TLS of the port", "TLS to the parent"):
+        (finding,) = found(file, subject)
+        assert (finding.state, "ended on 2020-01-31: renew it" in finding.text) == ("failed", True)
+    renewed = "renew: true, uri: 'wss:"
+    file.write_text(file.read_text().replace("uri: 'wss:", renewed))
+    assert state(file, "TLS to the parent") == "ok"
 
 
 def test_a_parent_that_cannot_be_reached_is_only_a_warning(tmp_path: Path) -> None:

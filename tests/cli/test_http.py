@@ -1,6 +1,7 @@
 """Asking a node over HTTP: what is asked, and what is made of its answers."""
 
 import json
+import ssl
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -14,7 +15,7 @@ from typer.testing import CliRunner
 
 from broker.cli.app import app
 from broker.cli.errors import WRONG_USE, CommandError
-from broker.cli.http import ask, node_url
+from broker.cli.http import _unanswered, ask, node_url
 
 Request = tuple[str, str, str]
 
@@ -127,6 +128,12 @@ def test_who_asks_without_tls_where_there_is_some_or_trusts_nobody_is_told_so(
             ask(running.url, "/api/status")
         with pytest.raises(CommandError, match=r"certificate .* is not trusted .*--ca"):
             ask(running.url.replace("http:", "https:"), "/api/status")
+
+
+def test_who_asks_a_node_whose_certificate_has_ended_is_told_to_renew_it() -> None:
+    error = ssl.SSLCertVerificationError(1, "certificate verify failed")
+    error.verify_message = "certificate has expired"
+    assert _unanswered("https://hq", error).startswith("the certificate of https://hq has expired: renew it")
 
 
 def test_who_asks_with_tls_where_there_is_none_is_told_so_at_once(running: Any) -> None:
