@@ -33,6 +33,8 @@ __all__ = ["Interface", "Rpc", "Server", "Service", "current_request", "current_
 
 DEFAULT_TIMEOUT: Final = 30.0
 _REPLY_CREDIT: Final = 4096
+_LONGEST: Final = 1e9
+"""Seconds above which a call waits for ever: thirty years, and infinity."""
 
 
 class _Pending(NamedTuple):
@@ -115,6 +117,8 @@ class Rpc:
         `persistent=False`: faster, and the request is lost with a line or a process that breaks.
         """
         seconds = self._timeout if timeout is not None and timeout < 0 else timeout
+        if seconds is not None and seconds > _LONGEST:
+            seconds = None
         payload = encode_request(Request(method, dict(parameters), interface, version))
         number = next(self._numbers)
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import math
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -168,6 +169,7 @@ async def test_what_is_no_request_is_answered_and_the_server_goes_on(
         await client.send("queue:stock", payload)
         await client.send("queue:stock", payload, reply_to="no\nname")
         assert (await rpc.call("stock", "level", article=1))["article"] == 1
+        assert (await rpc.call("stock", "level", article=1, timeout=math.inf))["article"] == 1
 
 
 async def test_nobody_serves_is_told_at_once_and_the_request_is_not_kept(node: Node, rpc: Rpc) -> None:
