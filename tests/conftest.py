@@ -245,9 +245,11 @@ def ocaml(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build(base.parent if "PYTEST_XDIST_WORKER" in os.environ else base)
 
 
-def _keep_classes(folder: Path) -> None:
-    """Let Java start from the archive of classes that an audit leaves, as each audit of a user's does but the
-    first: it takes two thirds of the CPU. Where none is there yet an audit leaves one in `folder`, once.
+@pytest.fixture(scope="session")
+def kept_classes(pytestconfig: pytest.Config) -> str:
+    """The `XDG_CACHE_HOME` below which Java finds the archive of classes that an audit leaves, as it does for
+    each audit of a user's but the first: that takes two thirds of the CPU. Where none is there yet an audit
+    leaves one in pytest's own folder, once.
     """
     from audit.java import SETTLED_S, class_archive, java_home
     from audit.session import installed
@@ -256,10 +258,11 @@ def _keep_classes(folder: Path) -> None:
         return "ArchiveClassesAtExit" in class_archive(java_home(), installed(), time.time())
 
     if not to_be_written():
-        return
-    os.environ["XDG_CACHE_HOME"] = str(folder)
+        return os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    folder = pytestconfig.rootpath / ".pytest_cache" / "java"
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "lock").open("w") as lock:
+    with pytest.MonkeyPatch.context() as patch, (folder / "lock").open("w") as lock:
+        patch.setenv("XDG_CACHE_HOME", str(folder))
         fcntl.flock(lock, fcntl.LOCK_EX)
         if to_be_written():
             data = TESTS / "audit" / "data"
@@ -268,10 +271,11 @@ def _keep_classes(folder: Path) -> None:
             subprocess.run([*command, "--out", folder / "out"], capture_output=True, check=True)
             for archive in folder.rglob("*.jsa"):
                 os.utime(archive, (time.time(), time.time() - SETTLED_S - 1))
+    return str(folder)
 
 
 @pytest.fixture(scope="session")
-def spark(pytestconfig: pytest.Config) -> "Iterator[SparkSession]":
+def spark(kept_classes: str) -> "Iterator[SparkSession]":
     """One session for all tests that use Spark: to start one costs seconds and hundreds of MiB.
 
     Its rows come to Python in the zone of this process; the tests reckon in UTC.
@@ -279,8 +283,8 @@ def spark(pytestconfig: pytest.Config) -> "Iterator[SparkSession]":
     from audit import session
 
     os.environ["TZ"] = "UTC"
+    os.environ["XDG_CACHE_HOME"] = kept_classes
     time.tzset()
-    _keep_classes(pytestconfig.rootpath / ".pytest_cache" / "java")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)  # py4j leaves its sockets to the collector
         started = session.start("local[2]", 0, {"spark.sql.shuffle.partitions": "2"})
