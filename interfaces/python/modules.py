@@ -55,6 +55,12 @@ def _put(written: dict[str, str], path: str, text: str, file: str) -> None:
     if path in written:
         said = f"{path} would be written for it and for another file: rename one"
         raise InterfaceError([Problem(file, 0, 0, said)])
+    name = path.removesuffix(".py")
+    if any(
+        each.startswith(f"{name}/") or name.startswith(f"{each.removesuffix('.py')}/") for each in written
+    ):
+        said = f"one of {path} and others would be a module, and a folder of modules of that name: rename one"
+        raise InterfaceError([Problem(file, 0, 0, said)])
     written[path] = text
 
 

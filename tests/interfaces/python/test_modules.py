@@ -240,8 +240,19 @@ def test_two_definitions_never_get_one_name(tmp_path: Path, text: str, said: str
             },
             "i_v1.py would be written for it and for another file: rename one",
         ),
+        (
+            {"a.idl": 'type a = int64 "x"', "a/b.idl": 'type b = int64 "x"'},
+            "a folder of modules of that name: rename one",
+        ),
+        (
+            {
+                "i_v1/a.idl": 'type a = int64 "x"',
+                "b.idl": 'interface i 1.0 "x" { owners "x" function f "x" {} }',
+            },
+            "a folder of modules of that name: rename one",
+        ),
     ],
-    ids=["no name", "the name of a module"],
+    ids=["no name", "the name of a module", "a folder of that name", "a folder of an interface's name"],
 )
 def test_files_have_names_of_their_own(tmp_path: Path, files: dict[str, str], said: str) -> None:
     refused(tmp_path, files, said)
@@ -249,6 +260,7 @@ def test_files_have_names_of_their_own(tmp_path: Path, files: dict[str, str], sa
 
 def refused(folder: Path, files: dict[str, str], said: str) -> None:
     for file, text in files.items():
+        (folder / file).parent.mkdir(exist_ok=True)
         (folder / file).write_text(text, "utf-8")
     catalogue = load(folder)
     assert check(catalogue) == []
