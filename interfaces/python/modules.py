@@ -56,11 +56,10 @@ def _put(written: dict[str, str], path: str, text: str, file: str) -> None:
         said = f"{path} would be written for it and for another file: rename one"
         raise InterfaceError([Problem(file, 0, 0, said)])
     name = path.removesuffix(".py")
-    if any(
-        each.startswith(f"{name}/") or name.startswith(f"{each.removesuffix('.py')}/") for each in written
-    ):
-        said = f"one of {path} and others would be a module, and a folder of modules of that name: rename one"
-        raise InterfaceError([Problem(file, 0, 0, said)])
+    for other in written:
+        if other.startswith(f"{name}/") or name.startswith(f"{other.removesuffix('.py')}/"):
+            said = f"{path} and {other}: no module can have the name of a folder of modules; rename one"
+            raise InterfaceError([Problem(file, 0, 0, said)])
     written[path] = text
 
 

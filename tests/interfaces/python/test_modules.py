@@ -242,14 +242,14 @@ def test_two_definitions_never_get_one_name(tmp_path: Path, text: str, said: str
         ),
         (
             {"a.idl": 'type a = int64 "x"', "a/b.idl": 'type b = int64 "x"'},
-            "a folder of modules of that name: rename one",
+            "a/b.idl: a/b.py and a.py: no module can have the name of a folder of modules; rename one",
         ),
         (
             {
                 "i_v1/a.idl": 'type a = int64 "x"',
                 "b.idl": 'interface i 1.0 "x" { owners "x" function f "x" {} }',
             },
-            "a folder of modules of that name: rename one",
+            "b.idl: i_v1.py and i_v1/a.py: no module can have the name of a folder of modules; rename one",
         ),
     ],
     ids=["no name", "the name of a module", "a folder of that name", "a folder of an interface's name"],
