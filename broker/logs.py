@@ -8,15 +8,18 @@ A line begins with a glyph for its direction: `>` sent, `<` received, `+` came, 
 import json
 import logging
 import re
+import select
 import sys
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, TextIO
 
 from broker.core.clients.duplicate_injection import warning
 from config.model import Site
 
 _log = logging.getLogger("sapwood.node")
 _TEXT: Final = "%(asctime)s %(levelname).1s %(name)s %(message)s"
+_PIECE: Final = 1024
+"""Characters: 4 KiB at most."""
 _TOKEN_IN_PATH: Final = re.compile(r"(/login/)[^\s/?#'\"]+", re.IGNORECASE)
 FIELDS: Final = (
     *(
@@ -86,9 +89,59 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(line, ensure_ascii=False, default=str)
 
 
+class Patient(logging.StreamHandler[TextIO]):
+    """Writes where there is room, and counts what there is none for.
+
+    A pipe whose reader stands still is full after 64 KiB. Who writes to it waits, and the node's
+    loop would: no message would pass, nor SIGTERM count.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        super().__init__(stream)
+        self.left_out = 0
+        self._cut = ""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            notice = self._cut + self._line(_unread(self.left_out)) if self.left_out else ""
+            if self._wrote(notice + self._line(record)):
+                self.left_out, self._cut = 0, ""
+            else:
+                self.left_out += 1
+        except Exception:  # as in any handler of the standard library
+            self.handleError(record)
+
+    def _line(self, record: logging.LogRecord) -> str:
+        return self.format(record) + self.terminator
+
+    def _wrote(self, text: str) -> bool:
+        for at in range(0, len(text), _PIECE):
+            if not has_room(self.stream):
+                self._cut = self.terminator if at else self._cut
+                return False
+            self.stream.write(text[at : at + _PIECE])
+            self.flush()
+        return True
+
+
+def _unread(lines: int) -> logging.LogRecord:
+    text = "! nobody read this log: %d lines of it were left out"
+    return _log.makeRecord(_log.name, logging.WARNING, __file__, 0, text, (lines,), None)
+
+
+def has_room(stream: TextIO) -> bool:
+    """Whether a piece may be written without waiting: a pipe that may be written to takes 4 KiB."""
+    try:
+        ready = select.poll()
+        ready.register(stream.fileno(), select.POLLOUT)
+        return bool(ready.poll(0))
+    except (OSError, ValueError):  # no file of the system, or none any more
+        return True
+
+
 def set_up(site: Site) -> None:
     """Write the logs of this process as its site says."""
-    handler = logging.StreamHandler(sys.stderr)
+    handler = Patient(sys.stderr)
     handler.setFormatter(JsonFormatter() if site.log.format == "json" else TextFormatter())
     root = logging.getLogger()
     root.handlers[:] = [handler]

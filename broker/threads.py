@@ -39,8 +39,12 @@ def end_process(words: bytes) -> None:
 
     Wrinkle: without memory no line of a log can be made, and its lock may be another's.
     """
-    os.write(_STANDARD_ERROR, words)
-    os._exit(1)
+    try:
+        os.set_blocking(_STANDARD_ERROR, False)  # a pipe that nobody reads would keep the process
+        os.write(_STANDARD_ERROR, words)
+        os.set_blocking(_STANDARD_ERROR, True)  # others may share it
+    finally:
+        os._exit(1)
 
 
 def last_word(why: str) -> bytes:

@@ -4,8 +4,10 @@ import asyncio
 import io
 import json
 import logging
+import os
 import signal
 import sys
+import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
@@ -102,6 +104,34 @@ def test_a_site_says_what_is_written_and_how(
     (line,) = written.getvalue().splitlines()
     assert line.startswith("{") is is_json
     assert "! loud" in line
+
+
+def test_a_log_that_nobody_reads_holds_nobody_and_says_what_it_lacks(
+    root_log: logging.Logger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader, writer = os.pipe()
+    with open(reader, "rb", closefd=True) as unread, open(writer, "w", buffering=1) as pipe:
+        monkeypatch.setattr(sys, "stderr", pipe)
+        set_up(Site(name="hq"))
+
+        def write() -> None:
+            for number in range(60):
+                logging.getLogger("sapwood.link").warning("! line %d %s", number, "x" * 3000)
+
+        writing = threading.Thread(target=write, daemon=True)
+        writing.start()
+        writing.join(60)
+        held = writing.is_alive()
+        told = os.read(unread.fileno(), 1 << 20).decode()
+        while writing.is_alive():
+            os.read(unread.fileno(), 1 << 20)
+        assert not held
+        assert 20_000 < len(told) < 100_000
+        logging.getLogger("sapwood.link").warning("! the last")
+        *_, notice, last = os.read(unread.fileno(), 1 << 20).decode().splitlines()
+    missing = 60 - sum(line.endswith("x" * 3000) for line in told.splitlines())
+    assert notice.endswith(f"! nobody read this log: {missing} lines of it were left out")
+    assert last.endswith("! the last")
 
 
 @asynccontextmanager
