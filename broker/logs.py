@@ -92,8 +92,8 @@ class JsonFormatter(logging.Formatter):
 class Patient(logging.StreamHandler[TextIO]):
     """Writes where there is room, and counts what there is none for.
 
-    A pipe whose reader stands still is full after 64 KiB. Who writes to it waits, and the node's
-    loop would: no message would pass, nor SIGTERM count.
+    A pipe whose reader stands still is full after 64 KiB. A write to it waits, and with it the
+    loop of the node: no message would pass, nor SIGTERM count.
     """
 
     def __init__(self, stream: TextIO) -> None:
