@@ -8,6 +8,7 @@ finds it: a word, a file that is not there, a folder that cannot be made, a requ
 Files and folders are named in many commands, so they are read and made here.
 """
 
+import errno
 import os
 from typing import TYPE_CHECKING, Final
 
@@ -74,4 +75,6 @@ def _is_wrong_use(error: Exception) -> bool:
 
 def _explain_system(error: OSError) -> str:
     text = error.strerror or str(error) or type(error).__name__
+    if error.errno == errno.EMFILE:  # whichever file was the last one, it is not at fault
+        return f"{text}: raise the limit of this process (ulimit -n, or LimitNOFILE of its unit)"
     return f"{error.filename}: {text}" if error.filename else text

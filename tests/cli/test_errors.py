@@ -21,6 +21,11 @@ from sapwood.protocol.errors import InvalidName, StoreError
             FAILED,
         ),
         (OSError("odd"), "odd", FAILED),
+        (
+            OSError(24, "Too many open files", "port.py"),
+            "Too many open files: raise the limit of this process (ulimit -n, or LimitNOFILE of its unit)",
+            FAILED,
+        ),
     ],
     ids=repr,
 )
