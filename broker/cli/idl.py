@@ -121,6 +121,7 @@ def _right(path: Path, *, as_json: bool = False) -> Catalogue | None:
 
 
 def _write(texts: Mapping[str, str], folder: Path, *, as_json: bool) -> None:
+    _check_place(texts, folder)
     make_given(folder)
     for name, text in texts.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -129,6 +130,21 @@ def _write(texts: Mapping[str, str], folder: Path, *, as_json: bool) -> None:
             print(folder / name)
     if as_json:
         print_json({"written": [str(folder / name) for name in texts]})
+
+
+def _check_place(texts: Mapping[str, str], folder: Path) -> None:
+    """The folder is not somebody's own: of what was written, one file says so. Raises `CommandError`."""
+    for name in texts.keys() & {"__init__.py", "dune-project", "index.html"}:
+        try:
+            there = (folder / name).read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            continue  # no such file, or what writing it will tell
+        if there.strip() and "`sapwood idl " not in there:
+            raise CommandError(
+                f"{folder / name} is not of `sapwood idl`: nothing is written. Name a folder of its own after"
+                " --out, or move that file away",
+                WRONG_USE,
+            )
 
 
 def compare_definitions(old: Path, new: Path, *, as_json: bool) -> int:

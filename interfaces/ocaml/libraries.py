@@ -19,7 +19,8 @@ from interfaces.ocaml.types import OcamlLibrary, write_types
 from interfaces.python.blocks import Block
 from interfaces.python.types import defined
 
-_HEAD: Final = "(* Written by `sapwood idl ocaml`: change the definition, and write it again. *)\n"
+_SAYS: Final = "Written by `sapwood idl ocaml`: change the definition, and write it again."
+_HEAD: Final = f"(* {_SAYS} *)\n"
 _PACKAGE: Final = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 
 
@@ -34,7 +35,8 @@ def write_libraries(catalogue: Catalogue, package: str = "chain") -> dict[str, s
             f"{package!r} is no name for a package: expected small letters, digits and single _, as 'chain'"
         )
         raise InterfaceError([Problem("", 0, 0, said)])
-    written = {"dune-project": f"(lang dune 2.9)\n(name {package})\n", f"{package}.opam": _OPAM}
+    project = f"(lang dune 2.9)\n; {_SAYS}\n(name {package})\n"
+    written = {"dune-project": project, f"{package}.opam": _OPAM}
     for file in catalogue.files:
         found = list(defined(catalogue.files[file].definitions, catalogue.scopes[file]))
         if found:

@@ -89,7 +89,8 @@ class _Site:
         """The files that define what others share, with their pages."""
         for file, read in self._catalogue.files.items():
             if any(not isinstance(each, Interface) for each in read.definitions):
-                yield file, f"file-{file.removesuffix('.idl').replace('/', '-')}.html"
+                name = file.removesuffix(".idl").replace("_", "__").replace("/", "_-")  # no two are alike
+                yield file, f"file-{name}.html"
 
     # --- pages
 
@@ -296,4 +297,5 @@ def _page(title: str, outline: Markup, body: Markup) -> str:
         element("ol", id="found", hidden=True),
     )
     page = element("body", top, element("nav", outline, aria_label="On this page"), element("main", body))
-    return f"<!DOCTYPE html>\n{element('html', head, page, lang='en')}\n"
+    whole = element("html", head, page, lang="en")
+    return f"<!DOCTYPE html>\n<!-- Written by `sapwood idl docs` -->\n{whole}\n"

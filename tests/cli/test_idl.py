@@ -180,6 +180,21 @@ def test_ocaml_is_written_as_libraries_of_dune(tmp_path: Path) -> None:
     assert "'Chain' is no name for a package: expected small letters" in done.stdout
 
 
+@pytest.mark.parametrize(
+    ("command", "name"), [("python", "__init__.py"), ("ocaml", "dune-project"), ("docs", "index.html")]
+)
+def test_somebodys_own_folder_is_left_as_it_was(command: str, name: str, tmp_path: Path) -> None:
+    own = tmp_path / name
+    own.write_text("mine\n")
+    done = sapwood("idl", command, EXAMPLES, "--out", tmp_path)
+    assert (done.returncode, own.read_text(), list(tmp_path.iterdir())) == (2, "mine\n", [own])
+    assert f"{own} is not of `sapwood idl`: nothing is written" in done.stderr
+    own.write_text("")
+    for _ in range(2):  # an empty one, and then its own
+        done = sapwood("idl", command, EXAMPLES, "--out", tmp_path)
+        assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_pages_are_written_with_what_has_changed(tmp_path: Path) -> None:
     shutil.copytree(EXAMPLES, tmp_path / "old")
     file = tmp_path / "old" / "stock.idl"

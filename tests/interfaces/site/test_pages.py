@@ -76,6 +76,18 @@ def test_texts_are_said_as_they_are(tmp_path: Path) -> None:
     assert "<script>alert" not in texts["i_v1.html"] + texts["index.html"]
 
 
+def test_files_whose_names_are_much_alike_have_a_page_each(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    names = ("a-b.idl", "a_b.idl", "a/b.idl")
+    for number, name in enumerate(names):
+        (tmp_path / name).write_text(f'type t{number} = string "T."')
+    written = write_pages(load(tmp_path, names))
+    assert sorted(name for name in written if name.startswith("file-")) == [
+        *("file-a-b.html", "file-a_-b.html", "file-a__b.html")
+    ]
+    assert "t2" in Read(written["file-a_-b.html"]).text
+
+
 def test_changes_are_told() -> None:
     def catalogue(*texts: str) -> Catalogue:
         return Catalogue({f"{number}.idl": parse(text) for number, text in enumerate(texts)})
