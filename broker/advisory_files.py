@@ -6,6 +6,7 @@ is half made; Spark ignores it, and so does everything here.
 """
 
 import gzip
+import logging
 import os
 import re
 import threading
@@ -17,6 +18,7 @@ from typing import Final
 
 from broker.threads import Threads
 
+_log = logging.getLogger("sapwood.advisories")
 _CHUNK: Final = 256 * 1024
 _MODE: Final = 0o640
 _NAME: Final = re.compile(
@@ -63,7 +65,7 @@ class LogFiles:
     def write(self, lines: bytearray) -> bool:
         """Append whole lines, all or none. False if that failed: `error` says why."""
         try:
-            if self._descriptor < 0:
+            if not self._is_open():
                 self._begin()
             self._append(lines)
         except OSError as error:
@@ -73,6 +75,21 @@ class LogFiles:
         if self._size >= self._max_bytes:
             self._try_to_rotate()
         return True
+
+    def _is_open(self) -> bool:
+        """Is what is open the file of that name? Somebody may have removed, moved or emptied it."""
+        if self._descriptor < 0:
+            return False
+        try:
+            named, opened = self.path.stat(), os.fstat(self._descriptor)
+        except (FileNotFoundError, NotADirectoryError):
+            named = None
+        if named is not None and os.path.samestat(named, opened):
+            self._size = opened.st_size
+            return True
+        _log.warning("! %s was removed or moved: the advisory log begins it anew", self.path)
+        self.close_file()
+        return False
 
     def _try_to_rotate(self) -> None:
         try:

@@ -111,6 +111,7 @@ class UsageLog(Policy):
         ]
         head = UsageRow(node=self._node, since=iso_time(self._since), until=iso_time(now), whole=usage.whole)
         path = self._path(self._since)
+        self._directory.mkdir(parents=True, exist_ok=True)
         put(path, _encoder.encode_lines([head, *rows]), _MODE, durably=False)
 
     def _load(self, usage: RouteUsage) -> None:

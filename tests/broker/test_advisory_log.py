@@ -3,6 +3,7 @@ import errno
 import gzip
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -346,6 +347,59 @@ def test_a_directory_that_comes_later_is_used(make, tmp_path):
     (tmp_path / "place").unlink()
     fill(log, 1, 1)
     assert [row.destination for row in read_log(tmp_path / "place")] == ["q1"]
+
+
+@pytest.mark.parametrize("way", ["folder removed", "file removed", "file moved", "another in its place"])
+def test_a_file_that_is_taken_away_is_begun_anew(make, tmp_path, caplog, way):
+    place = tmp_path / "place"
+    log = make(place)
+    fill(log, 2)
+    match way:
+        case "folder removed":
+            shutil.rmtree(place)
+        case "file removed":
+            current(place).unlink()
+        case "file moved":
+            current(place).rename(place / "old")
+        case _:
+            other = tmp_path / "other"
+            other.touch()
+            other.rename(current(place))
+    fill(log, 2, 2)
+    assert [(row.destination, row.seq) for row in read_log(place)] == [("q2", 3), ("q3", 4)]
+    assert (log.written, log.dropped, log.last_error) == (4, 0, "")
+    (said,) = [record.getMessage() for record in caplog.records]
+    assert said == f"! {current(place)} was removed or moved: the advisory log begins it anew"
+
+
+def test_a_folder_that_cannot_be_made_again_is_said(make, tmp_path, caplog):
+    place = tmp_path / "place"
+    log = make(place)
+    fill(log, 1)
+    shutil.rmtree(place)
+    place.write_text("")
+    fill(log, 2, 1)
+    assert (log.written, log.dropped) == (1, 2)
+    assert "the advisory log cannot be written" in caplog.text
+    place.unlink()
+    fill(log, 1, 3)
+    assert [row.destination for row in read_log(place)] == ["q3"]
+
+
+def test_a_file_that_was_emptied_is_not_filled_with_zeros_by_a_full_disk(make, tmp_path, monkeypatch):
+    log = make()
+    fill(log, 2)
+    os.truncate(current(tmp_path), 0)
+
+    def full(descriptor: int, data) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as disk:
+        disk.setattr(os, "write", full)
+        fill(log, 1, 2)
+    assert current(tmp_path).read_bytes() == b""
+    fill(log, 1, 3)
+    assert [row.destination for row in read_log(tmp_path)] == ["q3"]
 
 
 def numbers(directory: Path) -> list[tuple[int | None, int | None]]:

@@ -1,5 +1,6 @@
 """The use of routes in its files: a day each, gone on with after a restart, never in the node's way."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -132,6 +133,17 @@ async def test_a_damaged_file_begins_anew(tmp_path: Path, clock: Clock) -> None:
     log.close()
     ((_, row),) = rows(tmp_path).values()
     assert row.messages == 5
+
+
+async def test_a_folder_that_was_removed_is_made_again(tmp_path: Path, clock: Clock) -> None:
+    folder = tmp_path / "advisories"
+    folder.mkdir()
+    log, core = followed(folder, clock)
+    shutil.rmtree(folder)
+    core.message(3)
+    log.close()
+    assert log.last_error == ""
+    assert [row.messages for row in next(iter(rows(folder).values()))] == [0, 3]
 
 
 async def test_what_cannot_be_written_stays_counted_and_stops_nobody(tmp_path: Path, clock: Clock) -> None:
