@@ -92,7 +92,7 @@ class Checkpoints:
         return (self._aside is None or self._aside.done()) and max(spare, self.log_bytes()) > IDLE_LIMIT
 
     def shorten(self, writer: sqlite3.Connection) -> bool:
-        """Copy all and cut the log, if it is worth it; say whether it was done. For idle times."""
+        """Copy all and cut the log, if it is worth it; say whether that was of use. For idle times."""
         self._reap()
         (pages,) = writer.execute("PRAGMA page_count").fetchone()
         if not self.worth_shortening(pages):
@@ -100,7 +100,7 @@ class Checkpoints:
         self._rest = False
         self._copy(writer, "TRUNCATE")
         self._laid = 0
-        return self.log_bytes() == 0
+        return not self.worth_shortening(pages)  # a file that others made longer stays so: no second time
 
     def close(self) -> None:
         """Wait for a copy under way. The connections must be closed next, then `release` called."""

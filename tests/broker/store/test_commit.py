@@ -272,6 +272,16 @@ async def test_a_disk_without_room_for_tidying_is_tidied_later(opened, monkeypat
     assert not failures
 
 
+def test_a_file_that_others_made_longer_is_not_tidied_without_end(opened):
+    store = opened()
+    store.close()
+    with store.path.open("ab") as file:
+        file.write(bytes(3_000_000))
+    store = opened()
+    assert store.untidy()
+    assert not store.tidy()
+
+
 @pytest.fixture(autouse=True)
 def no_thread_is_left() -> Iterator[None]:
     yield
