@@ -41,8 +41,10 @@ def end_process(words: bytes) -> None:
     """
     try:
         os.set_blocking(_STANDARD_ERROR, False)  # a pipe that nobody reads would keep the process
-        os.write(_STANDARD_ERROR, words)
-        os.set_blocking(_STANDARD_ERROR, True)  # others may share it
+        try:
+            os.write(_STANDARD_ERROR, words)
+        finally:
+            os.set_blocking(_STANDARD_ERROR, True)  # others may share it
     finally:
         os._exit(1)
 

@@ -188,3 +188,20 @@ async def test_a_loop_has_enough_threads_for_all_that_waits(monkeypatch):
     assert await asyncio.gather(*(asyncio.to_thread(int, "3") for _ in range(50))) == [3] * 50
     assert await loop.getaddrinfo("localhost", 80)
     monkeypatch.undo()
+
+
+def test_the_last_word_leaves_a_full_pipe_as_others_use_it():
+    end, pipe = os.pipe()
+    os.set_blocking(pipe, False)
+    try:
+        while True:
+            os.write(pipe, bytes(4096))
+    except BlockingIOError:
+        os.set_blocking(pipe, True)
+    program = "from broker.threads import end_process; end_process(b'x' * 4096)"
+    try:
+        ran = subprocess.run([sys.executable, "-P", "-c", program], stderr=pipe, timeout=180)
+        assert (ran.returncode, os.get_blocking(pipe)) == (1, True)
+    finally:
+        os.close(end)
+        os.close(pipe)
