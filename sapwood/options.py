@@ -92,12 +92,17 @@ def context_of(ca: str | None, certificate: str | None, key: str | None) -> ssl.
     """None: the system's authorities, and nothing of our own."""
     if not (ca or certificate):
         return None
-    for file in filter(None, (ca, certificate, key)):
-        with open(file, "rb"):
-            pass  # an error of the library for TLS does not name the file
-    context = ssl.create_default_context(cafile=ca)
-    if certificate:
-        context.load_cert_chain(certificate, key)
+    try:
+        context = ssl.create_default_context(cafile=ca)
+        if certificate:
+            context.load_cert_chain(certificate, key)
+    except ssl.SSLError:
+        raise
+    except OSError:
+        for file in filter(None, (ca, certificate, key)):
+            with open(file, "rb"):
+                pass  # the error of the library for TLS does not name the file
+        raise
     return context
 
 

@@ -1,7 +1,11 @@
 """Options are checked at the call; a property test gives whatever passed to a node's own reading."""
 
 import math
+import os
+import ssl
+import threading
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sapwood.client import _message
-from sapwood.options import flag, payload_of, properties_of, scope_of, seconds
+from sapwood.options import context_of, flag, payload_of, properties_of, scope_of, seconds
 from sapwood.protocol.bundles import Foreign, Properties, decode_messages
 
 
@@ -94,3 +98,23 @@ def test_a_node_reads_whatever_passes(options: dict[str, Any]) -> None:
         return
     (read,) = decode_messages(message, 1)
     assert read.payload == b"x"
+
+
+def test_certificates_come_from_a_pipe_which_is_opened_once(tmp_path: Path) -> None:
+    """A second reader would wait without end for somebody who has written already."""
+    pipe = tmp_path / "ca.pem"
+    os.mkfifo(pipe)
+    errors: list[Exception] = []
+
+    def read() -> None:
+        try:
+            context_of(str(pipe), None, None)
+        except ssl.SSLError as error:
+            errors.append(error)
+
+    reader = threading.Thread(target=read, daemon=True)
+    reader.start()
+    with pipe.open("wb") as writer:
+        writer.write(b"no certificate")
+    reader.join(60)
+    assert errors
