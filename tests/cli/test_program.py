@@ -129,17 +129,32 @@ def test_a_stream_that_is_closed_leaves_its_number_to_no_line_and_no_file(tmp_pa
     assert (ran.returncode, (tmp_path / "said").read_text()) == (3, " ".join([os.devnull] * 3))
 
 
+def test_an_error_that_cannot_be_said_keeps_its_exit_code(tmp_path: Path) -> None:
+    locale = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
+    program = "from broker.cli.program import main; main()"
+    words = [sys.executable, "-P", "-c", program, "node", "run", str(tmp_path / "ä.yaml")]
+    closed = ["sh", "-c", 'exec "$@" 2>&-', "sh", *words]
+    assert subprocess.run(closed, timeout=180, env=os.environ | locale).returncode == 2
+
+
 @pytest.mark.parametrize(
-    ("prints", "printed"),
-    [("print('hq · ä')", "hq ? ?"), ("print_json('ä')", '"\\u00e4"')],
-    ids=["text", "json"],
+    ("prints", "printed", "encoding"),
+    [
+        ("print('hq · ä')", "hq ? ?", "ascii"),
+        ("print_json('ä')", '"\\u00e4"', "ascii"),
+        ("print('\\udcff')", "?", "utf-8:strict"),
+        ("print_json('\\udcff')", '"?"', "utf-8:strict"),
+    ],
+    ids=["text", "json", "name of a file", "name of a file as json"],
 )
-def test_a_character_that_the_terminal_lacks_stops_no_command(prints: str, printed: str) -> None:
+def test_a_character_that_the_terminal_lacks_stops_no_command(
+    prints: str, printed: str, encoding: str
+) -> None:
     program = (
         "from broker.cli import program; from broker.cli.output import print_json;"
         f"program._do = lambda _: {prints}; program.main()"
     )
-    environment = os.environ | {"PYTHONIOENCODING": "ascii"}
+    environment = os.environ | {"PYTHONIOENCODING": encoding}
     words = [sys.executable, "-P", "-c", program]
     ran = subprocess.run(words, capture_output=True, text=True, timeout=180, env=environment)
     assert (ran.stdout, ran.returncode) == (f"{printed}\n", 0), ran.stderr
