@@ -1,7 +1,6 @@
 """`sapwood idl`: definitions of interfaces, read from files and folders that the command line names."""
 
-import os
-import shutil
+import stat
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Any
 
 from broker.cli.errors import FAILED, WELL, WRONG_USE, CommandError, make_given
 from broker.cli.output import note, print_json, printable
+from config.whole_files import put
 from treeconnector.wording import counted
 
 try:
@@ -66,15 +66,10 @@ def format_files(paths: list[Path], *, only_check: bool, as_json: bool) -> int:
 def _replace(file: Path, text: str) -> None:
     """Write it anew, whole or not at all: it is somebody's own. Raises `CommandError`."""
     there = file.resolve()
-    part = there.with_name(f".{there.name}.part")
     try:
-        part.write_bytes(text.encode())
-        shutil.copymode(there, part)
-        os.replace(part, there)
+        put(there, text.encode(), stat.S_IMODE(there.stat().st_mode))
     except OSError as error:
         raise CommandError(f"{file} stays as it was: {error.strerror or error}") from None
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def write_python(path: Path, folder: Path, *, as_json: bool) -> int:
