@@ -26,7 +26,7 @@ _TAKEN_CLASSES: Final = frozenset(
         "Rpc",
         "Struct",
     }
-    | {"SyncCaller", "SyncRpc", "True", "TypeAlias", "Unimplemented"}
+    | {"SyncCaller", "SyncRpc", "SystemExit", "True", "TypeAlias", "Unimplemented"}
 )
 
 

@@ -166,6 +166,7 @@ HIDING = """
 interface hiding 1.0 "Names that generated code uses, and a variant that is longer than a line." {
   owners "Tests"
   type true = boolean "x"
+  struct system_exit "x" { a: int64 "x" }
   struct false "x" { field: option<string> "x" list: string "x" property: true "x" str: int64 "x" }
   variant measure_of_something_with_many_cases "x" {
     a_case_whose_name_is_long "x" another_case_whose_name_is_long: int64 "x" yet_another_case: false "x"
@@ -185,6 +186,8 @@ def test_no_name_hides_one_that_the_module_needs(tmp_path: Path) -> None:
     tested = hiding.Hiding_test()
     assert asyncio.run(tested.property_.a(sample=None)) == sample(hiding.PropertyAOut)
     assert hiding.False_(list_="a", property_=True, str_=1).field is None
+    assert not hasattr(hiding, "SystemExit")
+    assert hiding.SystemExit_(a=1).a == 1
 
 
 CLASHES = {
