@@ -95,11 +95,15 @@ def _next(channel: AppChannel, name: str, written: int) -> bytes:
 
 
 def _opened(path: str, mode: str) -> BinaryIO:
-    if path == STANDARD:
-        return sys.stdin.buffer if mode == "rb" else sys.stdout.buffer
-    return open(path, mode)  # type: ignore[return-value]
+    """Raises `FileFailed` and OSError. Wrinkle: Python has None for a standard stream that is closed."""
+    if path != STANDARD:
+        return open(path, mode)  # type: ignore[return-value]
+    stream = sys.stdin if mode == "rb" else sys.stdout
+    if stream is None:
+        raise FileFailed(f"standard {'input' if mode == 'rb' else 'output'} is closed: name a file")
+    return stream.buffer
 
 
 def _closed(file: BinaryIO) -> None:
-    if file not in (sys.stdin.buffer, sys.stdout.buffer):
+    if file not in [each.buffer for each in (sys.stdin, sys.stdout) if each is not None]:
         file.close()
