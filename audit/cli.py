@@ -4,6 +4,7 @@ Surprise: Spark is imported only once the options are right, so that help and mi
 """
 
 import argparse
+import io
 import json
 import os
 import signal
@@ -32,6 +33,8 @@ SPARK_HINT: Final = (
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the audit; returns the exit code: 0 well, 1 failed, 2 wrong usage, 130 interrupted."""
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="replace")  # a character that the terminal lacks stops nothing
     try:
         return _run(parser().parse_args(arguments))
     except UsageError as error:

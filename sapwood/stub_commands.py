@@ -9,6 +9,7 @@ A channel is a file: one that is sent, or one that is written; `-` is standard i
 """
 
 import argparse
+import io
 import os
 import sys
 from collections.abc import Container, Mapping, Sequence
@@ -41,6 +42,8 @@ def main(
     interface: str, version: str, functions: Sequence[Function[Any, Any]], words: Sequence[str] | None = None
 ) -> int:
     """Call the function that the command line names, and print its outputs. Returns an exit code."""
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="replace")  # a character that the terminal lacks stops nothing
     try:
         return _call(interface, version, vars(_parser(interface, version, functions).parse_args(words)))
     except KeyboardInterrupt:

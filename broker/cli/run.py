@@ -14,9 +14,8 @@ if TYPE_CHECKING:
 
 def run_file(file: Path, *, log_json: bool) -> int:
     """Run the node of this file; return the exit code. Raises `ConfigurationError` or `CommandError`."""
-    signal.pthread_sigmask(
-        signal.SIG_BLOCK, {signal.SIGHUP}
-    )  # it would end the process: it waits for the node
+    # A hangup would end the process: it waits until the node runs.
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
     gc.disable()  # what is loaded stays: the collector would look at it again and again, and find nothing
     with without(absent=("typing_extensions",)):  # it says what this Python has in `typing` too
         import msgspec as msgspec

@@ -319,3 +319,9 @@ def test_the_packaged_file_alone_audits_the_demo_under_spark_submit(tmp_path: Pa
     summary = json.loads(next(line for line in done.stdout.splitlines() if line.startswith("{")))
     assert (summary["advisories"], summary["verdicts"]["spilled"]) == (58, 0)
     assert (tmp_path / "out" / "report.html").exists()
+
+
+def test_help_is_shown_where_the_terminal_lacks_a_character_of_it() -> None:
+    words, environment = [sys.executable, "-m", "audit", "--help"], os.environ | {"PYTHONIOENCODING": "ascii"}
+    ran = subprocess.run(words, capture_output=True, text=True, timeout=180, env=environment)
+    assert (ran.returncode, "such as 2026-03-14" in ran.stdout) == (0, True), ran.stderr

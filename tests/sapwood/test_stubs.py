@@ -3,6 +3,8 @@
 import asyncio
 import json
 import logging
+import os
+import subprocess
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -323,3 +325,10 @@ def test_names_of_errors_that_are_the_librarys_are_refused() -> None:
         if name.isupper() and value == name and name != "CONTENT_TYPE"
     }
     assert {*codes, stubs.UNIMPLEMENTED, "NOBODY_SERVES"} == {each.upper() for each in RESERVED_ERRORS}
+
+
+def test_a_character_that_the_terminal_lacks_is_a_question_mark() -> None:
+    program = "from sapwood.stub_commands import main; main('ä', '1.0', [], ['--help'])"
+    words, environment = [sys.executable, "-P", "-c", program], os.environ | {"PYTHONIOENCODING": "ascii"}
+    ran = subprocess.run(words, capture_output=True, text=True, timeout=180, env=environment)
+    assert (ran.returncode, ran.stdout[:12]) == (0, "usage: ? 1.0"), ran.stderr
