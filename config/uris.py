@@ -57,6 +57,8 @@ class Uri(Text):
         parts = re.fullmatch(_PARTS, uri)
         if parts and parts[3] and not 1 <= int(parts[3]) <= 65535:
             raise Fault(f"{shown(text)}: expected a port from 1 to 65535")
+        if parts and parts[1] in DIRECT.schemes and "#" in uri:
+            raise Fault(f"{shown(text)}: the address of a link has no part after '#': leave it out")
         return uri
 
 

@@ -394,7 +394,7 @@ class Front(asyncio.Protocol):
         if head.length > most:
             text = f"TOO_LARGE: a body of {head.length} bytes: expected {most} at most here"
             return self._give_up(413, text)
-        changes = head.upgrade and not head.length and verb_of(head.target) in _UPGRADES
+        changes = head.upgrade and not head.length and verb_of(head.target.partition(b"?")[0]) in _UPGRADES
         inner = self._inner_for_good()
         request = mended(bytes(self._data[:size]))
         del self._data[:size]

@@ -104,6 +104,13 @@ def test_a_user_or_password_in_a_uri_is_refused_and_not_shown(kind: object, user
     assert "hunter2" not in str(caught.value)
 
 
+@pytest.mark.parametrize("kind", [LINK_URI, ANNOUNCED_URI])
+def test_a_link_that_could_never_be_dialled_for_its_fragment_is_refused(kind: object) -> None:
+    with pytest.raises(Fault, match="has no part after '#': leave it out"):
+        kind.parse("wss://hq.example/link?a=1#b")  # type: ignore[attr-defined]
+    assert kind.parse("wss://hq.example/link?a=1") == "wss://hq.example/link?a=1"  # type: ignore[attr-defined]
+
+
 def test_a_site_broker_is_embedded_mqtt_or_amqp() -> None:
     for uri in ("embedded", "mqtt://localhost:1883", "amqps://h/vhost"):
         assert BROKER_URI.parse(uri) == uri

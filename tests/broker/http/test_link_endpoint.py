@@ -9,8 +9,9 @@ from bridges.carriers import websocket
 from bridges.carriers.base import CarrierBroken
 
 
-async def test_a_carrier_reaches_the_node(port: Any) -> None:
-    carrier = await websocket.connect(f"ws://127.0.0.1:{port.number}/link")
+@pytest.mark.parametrize("path", ["/link", "/link?from=proxy", "/link?a=1/2"])
+async def test_a_carrier_reaches_the_node(port: Any, path: str) -> None:
+    carrier = await websocket.connect(f"ws://127.0.0.1:{port.number}{path}")
     carrier.send([b"hello"])
     assert await carrier.receive() == [b"hello"]
     await carrier.close()
