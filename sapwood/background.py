@@ -2,6 +2,7 @@
 
 import asyncio
 import contextvars
+import os
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, wait
@@ -21,15 +22,26 @@ class Background:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name=name, daemon=True)
         self._thread.start()
+        self._process = os.getpid()
         self._waiting: set[Future[Any]] = set()
+
+    @property
+    def is_here(self) -> bool:
+        """Not in a process that was forked: the thread stayed in the one that began it."""
+        return os.getpid() == self._process
+
+    def _check_process(self) -> None:
+        if not self.is_here:
+            raise ClientClosed("this client is of the process that forked: connect anew in this one")
 
     def run(self, work: Coroutine[Any, Any, Result]) -> Result:
         """The coroutine's result; if the wait is interrupted, it is cancelled. Keeps the caller's context."""
         if threading.current_thread() is self._thread:
             work.close()
             raise RuntimeError("this is the client's own thread: handlers that are coroutines use `await`")
-        if self._loop.is_closed():
+        if self._loop.is_closed() or not self.is_here:
             work.close()
+            self._check_process()
             raise ClientClosed("this client was closed")
         result: Future[Result] = Future()
         self._waiting.add(result)
@@ -72,6 +84,7 @@ class Background:
 
     def soon(self, call: Callable[[], object]) -> None:
         """Have a call made on the loop, without waiting for it."""
+        self._check_process()
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(call)
 

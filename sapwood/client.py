@@ -91,13 +91,14 @@ class _Waiter(Call):
         if self.future.done():
             return
         if self.rejections:
-            self.future.set_exception(SendRejected(self.rejections))
+            self.failed(SendRejected(self.rejections))
         else:
             self.future.set_result(None)
 
     def failed(self, error: Exception) -> None:
         if not self.future.done():
             self.future.set_exception(error)
+            self.future.exception()  # whoever still waits raises it; asyncio misses nobody who has gone
 
 
 class Client:

@@ -143,12 +143,14 @@ class Session:
         """End the connection; who still waits gets `ClientClosed`."""
         self.finish(ClientClosed("this client was closed"))
         task, self._task = self._task, None
-        if task:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-        if self._socket:
-            await self._socket.close()
-            self._socket = None
+        try:
+            if task:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+        finally:  # also where this wait is cancelled: the line would stay for good
+            socket, self._socket = self._socket, None
+            if socket:
+                await socket.close()
 
     async def send_rest(self) -> None:
         """Give what is still to be said to the line, if there is one. Raises `ConnectFailed`."""
@@ -315,9 +317,7 @@ class Session:
                 raise SessionRefused(frame.code, frame.text)
             raise ConnectFailed(f"{self.uri} does not take the session now: {frame.text} [{frame.code}]")
         if not isinstance(frame, Welcome):
-            raise ConnectFailed(
-                f"{self.uri} answered the login with {type(frame).__name__}: expected Welcome"
-            )
+            raise ConnectFailed(f"{self.uri} answered the login with {type(frame).__name__}, not Welcome")
         self._meet((frame.node, frame.store))
         rejected = [Rejection(each.first, each.last, each.code, each.text) for each in frame.rejected]
         if not self.outbox.begin(frame.last, rejected):

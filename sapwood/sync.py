@@ -91,9 +91,12 @@ class Client:
         return self
 
     def close(self, *, wait: bool = True) -> None:
-        """Wait for the last confirmations (if `wait`), and end. Raises as `sapwood.Client.close` does."""
+        """Wait for the last confirmations (if `wait`), and end. Raises as `sapwood.Client.close` does.
+
+        In a process that was forked it does nothing: the connection is the other's.
+        """
         background, client = self._background, self._client
-        if background is None or client is None:
+        if background is None or client is None or not background.is_here:
             return
         try:
             if self._rpc is not None:

@@ -1,6 +1,7 @@
 """The client against a node that the test plays: confirmation, windows, rejections, reconnection."""
 
 import asyncio
+import gc
 import subprocess
 import sys
 import time
@@ -347,6 +348,36 @@ async def test_a_closed_client_says_so(played: Any) -> None:
             await use
     with pytest.raises(ClientClosed):
         client.subscribe("queue:q")
+
+
+async def test_a_close_that_is_cancelled_leaves_no_line_behind(played: Any) -> None:
+    before = asyncio.all_tasks()
+    for steps in range(1, 12):
+        client = await connect(played.uri).open()
+        closing = asyncio.create_task(client.close())
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        closing.cancel()
+        await asyncio.gather(closing, return_exceptions=True)
+        await until(lambda: not [task for task in asyncio.all_tasks() - before if "Session" in repr(task)])
+        assert client.state == "closed"
+        assert client._session._socket is None
+        await client.close()
+
+
+async def test_nobody_has_to_ask_how_a_send_ended_that_was_given_up(played: Any) -> None:
+    said: list[Any] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _loop, context: said.append(context["message"]))
+    played.holding = True
+    client = await connect(played.uri, window_messages=1).open()
+    sending = asyncio.create_task(client.send_many("queue:q", [b"x" * 700_000] * 3))
+    await played.until(lambda: played.sent)
+    await client.close(wait=False)
+    with pytest.raises(ClientClosed):
+        await sending
+    del sending, client
+    gc.collect()
+    assert said == []
 
 
 async def test_an_unknown_property_or_destination_is_the_callers_mistake(played: Any) -> None:

@@ -195,6 +195,44 @@ def test_ctrl_c_forgets_the_call_and_the_client_goes_on(
     assert program.returncode == 0
 
 
+FORKING = """
+import os, sys
+from sapwood import ClientClosed, sync
+with sync.connect(sys.argv[1]) as client:
+    client.create("forked")
+    subscription = client.subscribe("queue:forked")
+    client.send("queue:forked", b"x")
+    delivery = subscription.next()
+    child = os.fork()
+    if not child:
+        for use in (lambda: client.send("queue:forked", b"child"), subscription.next, delivery.ack):
+            try:
+                use()
+            except ClientClosed as error:
+                print(error, flush=True)
+        client.close()
+        os._exit(0)
+    os.waitpid(child, 0)
+    delivery.ack()
+    client.send("queue:forked", b"parent")
+    print(subscription.next().payload, flush=True)
+"""
+
+
+def test_a_process_that_was_forked_is_told_whose_the_client_is(uri: str) -> None:
+    root = Path(__file__).parents[2]
+    output = subprocess.run(
+        [sys.executable, "-c", FORKING, uri],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(root)},
+        timeout=PATIENCE,
+        check=True,
+    ).stdout.splitlines()
+    assert output[:3] == ["this client is of the process that forked: connect anew in this one"] * 3
+    assert output[3:] == ["b'parent'"]
+
+
 def test_it_has_what_the_asynchronous_one_has() -> None:
     """Names and parameters; a `batches` of its own gives batches for any thread."""
     pairs: list[tuple[type, type, set[str]]] = [
