@@ -125,11 +125,10 @@ def _draft(name: str, vhost: str, uri: str = "amqp://") -> Draft:
     return draft
 
 
-def _port(parts: SplitResult) -> int | None:
-    try:
-        return parts.port
-    except ValueError:
-        return None
+def _port(parts: SplitResult) -> str:
+    """As it is written, also if it is none: whoever reads the address says so. '' if there is none."""
+    found = re.search(r":([^:@\]]+)$", parts.netloc)
+    return found[1] if found else ""
 
 
 def _uris(given: Any) -> list[str]:
@@ -156,7 +155,10 @@ def _lead(draft: Draft, uris: list[str]) -> None:
     """The other broker's addresses, without the user and password that stand in them."""
     for uri in uris:
         parts = urlsplit(uri)
-        host = f"[{parts.hostname}]" if parts.hostname and ":" in parts.hostname else parts.hostname
+        if not parts.hostname:
+            draft.note(0, "left out: an address without a host is this broker itself, and no way to another")
+            continue
+        host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
         draft.way(
             0, f"{parts.scheme}://{host}:{_port(parts) or _usual_port(parts.scheme)}{_vhost(parts.path)}"
         )

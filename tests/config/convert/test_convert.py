@@ -279,6 +279,24 @@ def test_everything_else_of_a_rabbitmq_is_listed() -> None:
         assert note in said(made)
 
 
+def test_an_address_without_a_host_leads_nowhere_else() -> None:
+    made = federation("^prices$", "queues", uri=["amqp://", "amqp://user:hunter2@", "amqp://hq.example.com"])
+    assert made.site.tree_connectors[0].ways == ("amqp://hq.example.com:5672",)
+    assert "left out: an address without a host is this broker itself" in said(made)
+    with pytest.raises(ConfigurationError, match="names no address that a link can lead to"):
+        federation("^prices$", "queues", uri="amqp://")
+
+
+def test_a_port_that_is_none_is_not_replaced_by_the_usual_one() -> None:
+    there = ["amqp://user:hunter2@hq.example.com:99999", "amqp://[::1]:x", "amqp://hq.example.com"]
+    made = federation("^prices$", "queues", uri=there)
+    assert made.site.tree_connectors[0].ways == ("amqp://hq.example.com:5672",)
+    assert "left out: 'amqp://hq.example.com:99999': expected a port from 1 to 65535" in said(made)
+    assert "hunter2" not in said(made)
+    with pytest.raises(ConfigurationError, match="expected a port from 1 to 65535"):
+        shovel(src_uri="amqp://localhost:99999", src_queue="a", dest_uri="amqp://hq", dest_queue="a")
+
+
 def test_a_shovel_within_one_broker_is_none_of_ours() -> None:
     with pytest.raises(ConfigurationError, match="names no address"):
         shovel(src_uri="amqp://", src_queue="a", dest_uri="amqp://localhost", dest_queue="b")
