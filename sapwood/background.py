@@ -2,6 +2,7 @@
 
 import asyncio
 import contextvars
+import logging
 import os
 import threading
 from collections.abc import Callable, Coroutine
@@ -10,6 +11,7 @@ from typing import Any, Final, TypeVar
 
 from sapwood.errors import ClientClosed
 
+_log = logging.getLogger("sapwood.session")
 Result = TypeVar("Result")
 _STOP_TIME: Final = 5.0
 _CANCEL_TIME: Final = 1.0
@@ -20,10 +22,18 @@ class Background:
 
     def __init__(self, name: str) -> None:
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name=name, daemon=True)
+        self._thread = threading.Thread(target=self._run_loop, name=name, daemon=True)
         self._thread.start()
         self._process = os.getpid()
         self._waiting: set[Future[Any]] = set()
+
+    def _run_loop(self) -> None:
+        """Until `stop`. A coroutine of the application that calls `sys.exit` ends itself, and nobody else."""
+        while True:
+            try:
+                return self._loop.run_forever()
+            except BaseException:
+                _log.exception("! this ends what raised it; the client goes on")
 
     @property
     def is_here(self) -> bool:

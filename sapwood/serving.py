@@ -15,7 +15,7 @@ import contextvars
 import functools
 import logging
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -217,7 +217,7 @@ class Server:
             return await method.function(*args, **kwargs)
         if self._threads is None:
             self._threads = ThreadPoolExecutor(self.workers, thread_name_prefix=f"sapwood {self.queue}")
-        call = functools.partial(contextvars.copy_context().run, method.function, *args, **kwargs)
+        call = functools.partial(contextvars.copy_context().run, _in_thread, method.function, *args, **kwargs)
         return await asyncio.get_running_loop().run_in_executor(self._threads, call)
 
     def _trace(self, error: Exception) -> Any:
@@ -282,3 +282,12 @@ def _why_not_answered(delivery: Delivery) -> str:
 @functools.lru_cache(maxsize=4096)
 def _queue(reply_to: str) -> Destination:
     return parse(reply_to if reply_to.startswith("queue:") else f"queue:{reply_to}")
+
+
+def _in_thread(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """A plain function's result. A future takes no StopIteration, whose waiter would wait for ever; and
+    `sys.exit` in a thread ends no more than what the thread does."""
+    try:
+        return function(*args, **kwargs)
+    except (StopIteration, SystemExit) as error:
+        raise RuntimeError(f"the handler raised {type(error).__name__}") from error

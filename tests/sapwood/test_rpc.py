@@ -3,6 +3,7 @@
 import asyncio
 import json
 import math
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -371,6 +372,18 @@ async def test_parameters_may_have_any_name(rpc: Rpc) -> None:
         assert await rpc.service("echo").echo(**given) == given
         with pytest.raises(TypeError, match="'echo' cannot be written as JSON"):
             await rpc.call("echo", "echo", thing=object())
+
+
+async def test_a_handler_without_an_exception_s_manners_is_a_failure_like_any_other(rpc: Rpc) -> None:
+    """No future takes a StopIteration, so that neither the call nor its worker would end."""
+    handlers = {"first": lambda: next(iter([])), "leave": lambda: sys.exit(3), "one": lambda: 1}
+    async with rpc.serve("stock", handlers, workers=1) as server:
+        with pytest.raises(ServiceError, match=r"raised StopIteration \[FAILED\]"):
+            await rpc.call("stock", "first", timeout=20)
+        with pytest.raises(ServiceError, match=r"raised SystemExit \[FAILED\]"):
+            await rpc.call("stock", "leave", timeout=20)
+        assert await rpc.call("stock", "one") == 1
+    assert "0/1 busy" in repr(server)
 
 
 async def test_a_result_that_is_too_large_is_answered_so(rpc: Rpc) -> None:

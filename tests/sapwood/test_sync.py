@@ -195,6 +195,16 @@ def test_ctrl_c_forgets_the_call_and_the_client_goes_on(
     assert program.returncode == 0
 
 
+def test_a_handler_that_exits_does_not_take_the_client_with_it(client: sync.Client) -> None:
+    async def leave() -> None:
+        sys.exit(3)
+
+    with client.rpc.serve("leaving", {"leave": leave, "stay": lambda: 1}, workers=2):
+        with pytest.raises(CallTimeout):
+            client.rpc.call("leaving", "leave", timeout=0.2)
+        assert client.rpc.call("leaving", "stay") == 1
+
+
 FORKING = """
 import os, sys
 from sapwood import ClientClosed, sync
