@@ -85,7 +85,7 @@ class Node:
         self.site = site
         self._drawn_name = drawn_name
         self._read = read
-        self._started_at = time.time()
+        self._started_at, self._began = time.time(), time.monotonic()
         self.driver: CoreDriver
         self.naming: Naming
         self.running: RunningNode
@@ -205,6 +205,7 @@ class Node:
             renewal=renewal_of(site, driver.core),
             door=None,
             started_at=self._started_at,
+            began=self._began,
             alarms=access.alarms,
         )
         sampler = self._watch_figures(access.alarms) if access.alarms is not None else None

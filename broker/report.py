@@ -1,5 +1,6 @@
 """The parts of a node of which its status and its figures tell. They are only read."""
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -22,7 +23,9 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, kw_only=True)
 class NodeReport:
-    """Of one node. `started_at`: seconds since 1970. `port`: where it listens. None: it is not there.
+    """Of one node. `port`: where it listens. None: it is not there.
+
+    `started_at`: seconds since 1970. `began`: the same by the monotonic clock, which never jumps.
 
     `alarms` None: it takes no samples. `warners`: parts that read this report and have something to say
     themselves.
@@ -39,6 +42,7 @@ class NodeReport:
     renewal: "CertificateRenewal | None"
     door: "Door | None"
     started_at: float
+    began: float
     port: int = 0
     alarms: AlarmWatch | None = None
     warners: list[Callable[[], list[str]]] = field(default_factory=list)
@@ -46,6 +50,11 @@ class NodeReport:
     @property
     def core(self) -> NodeCore:
         return self.driver.core
+
+    @property
+    def uptime(self) -> float:
+        """Seconds since the node began to start."""
+        return round(time.monotonic() - self.began, 3)
 
     @property
     def warnings(self) -> list[str]:

@@ -4,7 +4,6 @@ Times in seconds, sizes in bytes. Lists are bounded: what is cut is counted in `
 """
 
 import os
-import time
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any, Final, Literal, cast
@@ -221,7 +220,7 @@ async def status(node: NodeReport) -> Status:
         pid=os.getpid(),
         port=node.port,
         mqtt={"port": node.door.port, "clients": len(node.door)} if node.door is not None else None,
-        uptime_s=round(time.time() - node.started_at, 3),
+        uptime_s=node.uptime,
         running_s=round(now, 3),
         ready=driver.ready,
         refusing=driver.refusing,

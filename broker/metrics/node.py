@@ -121,9 +121,7 @@ def _identity(report: NodeReport) -> list[Family]:
         gauge("sapwood_refusing", "1 if it takes none for want of disk.").add(
             int(bool(core.message_admission.closed))
         ),
-        gauge("sapwood_uptime_seconds", "Time since the node started.").add(
-            round(process.now() - report.started_at, 3)
-        ),
+        gauge("sapwood_uptime_seconds", "Time since the node started.").add(report.uptime),
         counter("sapwood_starts", "How often this store was started, ever.").add(identity.start),
         gauge("sapwood_tree_depth", "Links between this node and the root, as far as it knows.").add(
             len(core.ancestry.chain) - 1

@@ -7,7 +7,6 @@ import os
 import platform
 import resource
 import sys
-import time
 from pathlib import Path
 
 from broker import memory
@@ -46,10 +45,6 @@ def build(version: str) -> dict[str, str]:
         "python": platform.python_version(),
         "implementation": sys.implementation.name,
     }
-
-
-def now() -> float:
-    return time.time()
 
 
 def _open_files() -> int | None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,22 @@ async def dial(node: Node, ask: Any, token: str) -> list[Any]:
 
 def uri(node: Node) -> str:
     return f"http://127.0.0.1:{node.port}"
+
+
+@pytest.mark.parametrize("jump", [864_000.0, -630_720_000.0])
+async def test_a_clock_that_jumps_leaves_the_time_since_the_start(
+    running: Node, monkeypatch: pytest.MonkeyPatch, jump: float
+) -> None:
+    wall = time.time
+    monkeypatch.setattr(time, "time", lambda: wall() + jump)
+    async with aiohttp.ClientSession() as session:
+        async with session.get(f"{uri(running)}/api/status") as answer:
+            told = [(await answer.json())["uptime_s"]]
+        async with session.get(f"{uri(running)}/metrics") as answer:
+            lines = (await answer.text()).splitlines()
+    told += [float(line.split()[1]) for line in lines if line.startswith("sapwood_uptime_seconds ")]
+    assert len(told) == 2
+    assert all(0 <= seconds < 86_400 for seconds in told)
 
 
 async def test_everything_sent_is_received_once_and_in_order(running: Node) -> None:
