@@ -28,12 +28,19 @@ def operator_token(
     from broker.cli.errors import WRONG_USE, CommandError
     from broker.cli.output import print_json
     from broker.entrance.operators import hash_of, new_token
+    from config.kinds import Fault
     from config.operators import RESERVED, ROLES
+    from config.values import NAME
+    from config.write import yaml_scalar
 
     if role not in ROLES:
         raise CommandError(f"role {role!r}: expected {', '.join(ROLES)}", WRONG_USE)
     if name in RESERVED:
         raise CommandError(f"{name!r} means {RESERVED[name]}: name the operator otherwise", WRONG_USE)
+    try:
+        NAME.parse(name)
+    except Fault as fault:
+        raise CommandError(f"the operator's name: {fault}", WRONG_USE) from None
     token = new_token()
     hashed = hash_of(token)
     if json:
@@ -41,4 +48,4 @@ def operator_token(
         return
     print(f"token of {name}, shown this once:\n  {token}\n")
     print("for the node's file (then `sapwood permits reload`):")
-    print(f"  operators:\n    - {{name: {name}, role: {role}, token_hash: {hashed}}}")
+    print(f"  operators:\n    - {{name: {yaml_scalar(name)}, role: {role}, token_hash: {hashed}}}")
