@@ -129,6 +129,8 @@ class Session:
             raise self.error
         if not self._task:
             raise ClientClosed("this client is not open: use it within `async with connect(...)`")
+        if self._task.get_loop() is not asyncio.get_running_loop():
+            raise RuntimeError("this client is of another event loop: connect anew on this one")
 
     async def open(self) -> None:
         """Connect, within `timeout`. Raises `ConnectFailed` or `SessionRefused`."""
@@ -337,10 +339,8 @@ class Session:
         """Transfer ids, and the numbers of a producer with a name, count in one node's store only."""
         if self._store not in (None, store):
             if self._stays and store[0] != self.node:
-                text = (
-                    f"{self.uri} is node {store[0]}: producer {self._login.producer!r} counts at {self.node}"
-                )
-                raise ConnectFailed(text)
+                name = self._login.producer
+                raise ConnectFailed(f"{self.uri} is node {store[0]}: producer {name!r} counts at {self.node}")
             self.acks.take()
             for subscription in self._subscriptions.values():
                 subscription.move()

@@ -12,6 +12,7 @@ import pytest
 import sapwood
 from broker.cli.demo.plan import free_ports
 from sapwood import (
+    Client,
     ClientClosed,
     ConnectFailed,
     NotKnown,
@@ -363,6 +364,20 @@ async def test_a_close_that_is_cancelled_leaves_no_line_behind(played: Any) -> N
         assert client.state == "closed"
         assert client._session._socket is None
         await client.close()
+
+
+async def test_another_event_loop_is_told_whose_the_client_is(played: Any) -> None:
+    """Its futures would be set by a loop that does not wake it, and it would wait for ever."""
+
+    def elsewhere(client: Client) -> None:
+        for use in (client.send("queue:q", b"x"), client.publish("queue:q", b"x"), client.create("q")):
+            with pytest.raises(RuntimeError, match="another event loop"):
+                asyncio.run(asyncio.wait_for(use, 20))
+
+    async with connect(played.uri) as client:
+        await asyncio.to_thread(elsewhere, client)
+        await client.send("queue:q", b"here")
+    assert payloads_of(played.kept) == [b"here"]
 
 
 async def test_nobody_has_to_ask_how_a_send_ended_that_was_given_up(played: Any) -> None:
