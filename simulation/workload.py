@@ -26,6 +26,8 @@ from treeconnector.patterns import MAX_LENGTH, check_pattern, has_wildcard
 
 ROOT: Final = "workload"
 DAY: Final = 86_400.0
+_LAST_YEAR: Final = 9980
+"""A run takes ten years at most, and dates end with the year 9999."""
 
 _ROLE: Final = Choice(("leaf", "branch", "root"))
 _CLOCK: Final = Text("a time of day such as 08:30, in quotes or not", "([01][0-9]|2[0-3]):[0-5][0-9]|24:00")
@@ -206,9 +208,12 @@ def _contradictions(made: Workload, spelling: Spelling) -> Iterable[Contradictio
         )
         yield Contradiction(("hours", "opens"), text, (("hours", "closes"),))
     try:
-        datetime.fromisoformat(made.start)
+        year = datetime.fromisoformat(made.start).year
     except ValueError:
         yield Contradiction(("start",), f"{made.start!r} is no moment that there is: expected a real date")
+    else:
+        if not 1970 <= year <= _LAST_YEAR:
+            yield Contradiction(("start",), f"{made.start!r}: expected a year from 1970 to {_LAST_YEAR}")
     for place, each in enumerate(made.consumers):
         path = ("consumers", place, "destination")
         yield from _wrong_destination(path, each.destination, ("{node}", "{number}"))

@@ -70,6 +70,8 @@ def test_times_of_day(clock: str, expected: float) -> None:
             "workload: {start: 2026-02-30T00:00:00Z}\n",
             "f:1:12: '2026-02-30T00:00:00Z' is no moment that there is",
         ),
+        ("workload: {start: 9981-01-01T00:00:00Z}\n", "expected a year from 1970 to 9980"),
+        ("workload: {start: 1969-12-31T00:00:00Z}\n", "expected a year from 1970 to 9980"),
         (
             "workload: {consumers: [{role: leaf, destination: 'queue:a', count: 2}]}\n",
             "f:1:37: 2 consumers of one destination are one: write {number} into it",
