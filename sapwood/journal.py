@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 _AT_ONCE: Final = 1000
 _PAUSE: Final = 0.5
 _ROUTE: Final = ("persistent", "retained", "scope", "tell")
+_PATIENCE: Final = 5.0  # seconds for another process to leave the file
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS entry (
     number INTEGER PRIMARY KEY AUTOINCREMENT, destination TEXT NOT NULL, payload BLOB NOT NULL,
@@ -73,6 +74,22 @@ class _Entry(NamedTuple):
     properties: bytes
 
 
+def _opened(path: Path) -> sqlite3.Connection:
+    """Raises SQLite's error, with the file's name, which it leaves out."""
+    database: sqlite3.Connection | None = None
+    try:
+        database = sqlite3.connect(path, _PATIENCE, isolation_level=None, check_same_thread=False)
+        for pragma in ("locking_mode=EXCLUSIVE", "journal_mode=WAL", "synchronous=FULL"):
+            database.execute(f"PRAGMA {pragma}")
+        database.executescript(_SCHEMA)
+    except sqlite3.Error as error:
+        if database is not None:
+            database.close()
+        why = ": somebody else has it open" if error.sqlite_errorcode == sqlite3.SQLITE_BUSY else ""
+        raise type(error)(f"the journal {path}: {error}{why}") from error
+    return database
+
+
 class Journal:
     """See the module. `path`: its SQLite file, which one process has open; any of its threads may append."""
 
@@ -81,10 +98,7 @@ class Journal:
         self._trust = trust
         self._lock = threading.RLock()
         self._client: Client | None = None
-        self._database = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
-        for pragma in ("locking_mode=EXCLUSIVE", "journal_mode=WAL", "synchronous=FULL"):
-            self._database.execute(f"PRAGMA {pragma}")
-        self._database.executescript(_SCHEMA)
+        self._database = _opened(self.path)
 
     def __repr__(self) -> str:
         return f"<Journal {self.path.name} with {len(self)} entries>"

@@ -1,6 +1,7 @@
 """A journal loses nothing, whatever stops when; it repeats under the same message id, or not at all."""
 
 import asyncio
+import sqlite3
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -247,3 +248,17 @@ async def test_a_journal_without_asyncio(played: Any, tmp_path: Path) -> None:
 
     assert await asyncio.to_thread(work) == 1
     assert payloads(played) == [b"plain"]
+
+
+def test_a_file_that_cannot_be_opened_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sapwood.journal._PATIENCE", 0.01)
+    (tmp_path / "text").write_bytes(b"no database" * 100)
+    with pytest.raises(sqlite3.DatabaseError, match=r"the journal .*text: file is not a database$"):
+        Journal(tmp_path / "text")
+    with pytest.raises(sqlite3.OperationalError, match=r"the journal .*missing.sales: unable to open"):
+        Journal(tmp_path / "missing" / "sales")
+    with (
+        Journal(tmp_path / "sales"),
+        pytest.raises(sqlite3.OperationalError, match="sales: database is locked: somebody else has it open"),
+    ):
+        Journal(tmp_path / "sales")
