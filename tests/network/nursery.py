@@ -256,6 +256,8 @@ def _become(words: list[str], folder: str, environment: dict[str, str], more: li
     for own, file in enumerate(more, 3):
         os.dup2(file, own)
     os.closerange(3 + len(more), os.sysconf("SC_OPEN_MAX"))
+    sys.stdin, sys.stdout = os.fdopen(0, closefd=False), os.fdopen(1, "w", closefd=False)
+    sys.stderr = os.fdopen(2, "w", 1, errors="backslashreplace", closefd=False)
     os.setpgid(0, 0)
     os.environ.clear()
     os.environ.update(environment)
