@@ -55,6 +55,11 @@ def java_home() -> Path:
     )
 
 
+def only_read(archive: str) -> str:
+    """The options of `class_archive` where they are of one that is there; '' where they would write one."""
+    return archive if archive.startswith('"-XX:SharedArchiveFile=') else ""
+
+
 def class_archive(home: Path, of: str, now: float) -> str:
     """Java's options for an archive of the classes that it loads, which are half of what a small audit costs.
 

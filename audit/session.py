@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from audit.errors import SetUpError
-from audit.java import class_archive, java_home
+from audit.java import class_archive, java_home, only_read
 
 if TYPE_CHECKING:
     from pyarrow import Table
@@ -276,10 +276,9 @@ def _executors(options: str, archive: str) -> dict[str, str]:
     Wrinkle: Java reads one only where its archives of classes come in the order in which they came to the
     Java that wrote it.
     """
-    read = archive if archive.startswith('"-XX:SharedArchiveFile=') else ""
     return {
         "spark.executor.extraClassPath": _first_jars(),
-        "spark.executor.extraJavaOptions": f"{options} {read}",
+        "spark.executor.extraJavaOptions": f"{options} {only_read(archive)}",
     }
 
 

@@ -71,10 +71,15 @@ def examine(file: Path) -> tuple[list[SiteFinding], int]:
     return findings, FAILED if failed else WELL
 
 
+def _nearest(folder: Path) -> Path:
+    """The folder itself, or the closest above it that can be seen to be there."""
+    return next(path for path in (folder, *folder.parents) if os.path.exists(path))
+
+
 def check_data(site: Site) -> Iterator[SiteFinding]:
     """The data folder: can be written, has space."""
     folder = site.data_directory
-    nearest = next(path for path in (folder, *folder.parents) if os.path.exists(path))
+    nearest = _nearest(folder)
     if not nearest.is_dir():
         yield SiteFinding(
             "data folder", "failed", f"{nearest} is no folder: expected one for the durable store"
@@ -124,7 +129,7 @@ def check_advisory_log(site: Site) -> Iterator[SiteFinding]:
     if not site.advisory_log.enabled:
         return
     folder = site.advisory_directory
-    nearest = next(path for path in (folder, *folder.parents) if os.path.exists(path))
+    nearest = _nearest(folder)
     if nearest.is_dir() and os.access(nearest, os.W_OK | os.X_OK):
         yield SiteFinding("advisory log", "ok", str(folder))
         return

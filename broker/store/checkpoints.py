@@ -86,21 +86,21 @@ class Checkpoints:
             with contextlib.suppress(OSError):
                 self._laid += os.pwrite(self._log, _AHEAD[:needed], self._laid)
 
-    def worth_shortening(self, pages: int) -> bool:
-        """Whether the log, or the file beyond its `pages`, is long enough to be cut in an idle moment."""
+    def worth_shortening(self, writer: sqlite3.Connection) -> bool:
+        """Whether the log, or the file beyond its pages, is long enough to be cut in an idle moment."""
+        (pages,) = writer.execute("PRAGMA page_count").fetchone()
         spare = self._path.stat().st_size - pages * files.PAGE_BYTES
         return (self._aside is None or self._aside.done()) and max(spare, self.log_bytes()) > IDLE_LIMIT
 
     def shorten(self, writer: sqlite3.Connection) -> bool:
         """Copy all and cut the log, if it is worth it; say whether that was of use. For idle times."""
         self._reap()
-        (pages,) = writer.execute("PRAGMA page_count").fetchone()
-        if not self.worth_shortening(pages):
+        if not self.worth_shortening(writer):
             return False
         self._rest = False
         self._copy(writer, "TRUNCATE")
         self._laid = 0
-        return not self.worth_shortening(pages)  # a file that others made longer stays so: no second time
+        return not self.worth_shortening(writer)  # a file that others made longer stays so: no second time
 
     def close(self) -> None:
         """Wait for a copy under way. The connections must be closed next, then `release` called."""

@@ -355,9 +355,8 @@ class Store:
         if len(gone) >= _VACUUM_FROM or reading.bundle_bytes(self._reading(), gone) >= _VACUUM_BYTES:
             self._fold(writer)
             return True
-        (pages,) = writer.execute("PRAGMA page_count").fetchone()
         return self._free_pages(writer) >= _VACUUM_FROM or (
-            self._checkpoints is not None and self._checkpoints.worth_shortening(pages)
+            self._checkpoints is not None and self._checkpoints.worth_shortening(writer)
         )
 
     def _tidy(self, writer: sqlite3.Connection) -> bool:

@@ -11,7 +11,7 @@ from pyarrow import Table
 
 from audit import session
 from audit.deployment import Tree, make_tree
-from audit.java import class_archive, java_home
+from audit.java import class_archive, java_home, only_read
 from audit.schema import EVENTS
 from audit.sites import SITES
 
@@ -70,8 +70,7 @@ def summed(events: "DataFrame") -> Table:
 
 def classes() -> str:
     """Java's options for the archive of classes that an audit has left here; '' where there is none."""
-    found = class_archive(java_home(), session.installed(), time.time())
-    return found if found.startswith('"-XX:SharedArchiveFile=') else ""
+    return only_read(class_archive(java_home(), session.installed(), time.time()))
 
 
 class Begun(contextlib.nullcontext[Any]):

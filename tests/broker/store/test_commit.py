@@ -1,6 +1,6 @@
 import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import pytest
 
@@ -15,6 +15,13 @@ def put(*rows) -> Transaction:
     transaction = Transaction()
     for row in rows:
         transaction.put(row)
+    return transaction
+
+
+def without(rows: Iterable[int]) -> Transaction:
+    transaction = Transaction()
+    for row in rows:
+        transaction.delete(BundleRow, row)
     return transaction
 
 
@@ -54,9 +61,7 @@ def test_merge_keeps_the_body_of_a_bundle_whose_header_changes():
 
 
 def test_merge_forgets_a_bundle_that_came_and_went():
-    gone = Transaction()
-    gone.delete(BundleRow, 1)
-    assert merge([put(BundleRow(1, b"h", b"b")), gone]).changes[BundleRow] == {1: None}
+    assert merge([put(BundleRow(1, b"h", b"b")), without([1])]).changes[BundleRow] == {1: None}
 
 
 def test_merge_leaves_what_it_was_given_as_it_is():
@@ -234,10 +239,7 @@ async def test_bundles_that_went_in_the_journal_are_given_back_to_the_disk(opene
     store = opened()
     committer = GroupCommit(store, idle_after=0.001)
     await committer.commit(put(*(BundleRow(row, b"h", b"x" * 50_000) for row in range(200))))
-    gone = Transaction()
-    for row in range(200):
-        gone.delete(BundleRow, row)
-    await committer.commit(gone)
+    await committer.commit(without(range(200)))
     assert pages(store) > 2_000
     async with asyncio.timeout(60):
         while store.path.stat().st_size > 5_000_000 or pages(store) > 1_200:
@@ -259,10 +261,7 @@ async def test_a_disk_without_room_for_tidying_is_tidied_later(opened, monkeypat
     committer = GroupCommit(store, idle_after=0.001)
     await committer.commit(put(*(BundleRow(row, b"h", b"x" * 50_000) for row in range(200))))
     monkeypatch.setattr(store, "_put", fail)
-    gone = Transaction()
-    for row in range(200):
-        gone.delete(BundleRow, row)
-    await committer.commit(gone)
+    await committer.commit(without(range(200)))
     assert pages(store) > 2_000
     async with asyncio.timeout(60):
         while pages(store) > 1_200:
