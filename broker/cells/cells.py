@@ -149,7 +149,7 @@ class NodeCells:
             return await self._carry_out_here(cell, command, arguments)
         if len(self._asked) >= MOST_QUESTIONS:
             raise TooManyQuestions(node, f"{self._me} asks {MOST_QUESTIONS} questions already: try again")
-        self._check_way(node_name(node))
+        self._check_way(queue(cell, node_name(node)))
         body = _encode(_Question(command, arguments))
         number = secrets.randbits(62)
         future: asyncio.Future[_Answer] = self._loop.create_future()
@@ -178,9 +178,9 @@ class NodeCells:
                 return future.result()
             pause = min(2 * pause, _AGAIN_LATER)
 
-    def _check_way(self, node: str) -> None:
-        """Raise `NoAnswer` at once where nothing can go there now."""
-        core = self._host.core
+    def _check_way(self, where: Destination) -> None:
+        """Raise `NoAnswer` at once where nothing can go there now, or the nodes above would refuse it."""
+        core, node = self._host.core, where.node
         ways = core.lookup.targets(core.custody.queue_for(queue(SYSTEM, node)))
         if not ways:
             raise NoAnswer(node, f"nobody here knows a node {node!r}")
@@ -188,6 +188,10 @@ class NodeCells:
         if len(down) == len(ways):
             since = core.clock.now - down[0].since
             raise NoAnswer(node, f"the link to {down[0].name!r} has been down for {since:.0f} s")
+        if core.context.parents.keys() >= ways and (why := core.permits.why_not_above(where)):
+            raise NoAnswer(
+                node, f"{why}: to ask node {node!r}, this one needs {where.name}@* in its 'send' there"
+            )
 
     async def _carry_out_here(self, cell: str, name: str, arguments: Arguments) -> Any:
         try:

@@ -16,6 +16,7 @@ from broker.core.site.internal_queues import InternalMessage, InternalQueues
 from sapwood.protocol.bundles import Flag, Header, Message, Properties, encode_message
 from sapwood.protocol.destinations import Destination, queue
 from simulation.site import Site
+from treeconnector.permits import Grant
 
 QUESTION = b'{"method":"status"}'
 
@@ -87,6 +88,24 @@ async def test_silence_ends_with_the_time_and_the_name(grove: Any) -> None:
     with pytest.raises(NoAnswer, match=r"node 'york' did not answer within 0\.05 s"):
         await grove.cells["hq"].ask("york", "status", timeout=0.05)
     assert "asking=0" in repr(grove.cells["hq"])
+
+
+async def test_a_permit_that_lacks_is_said_at_once_and_by_name(grove: Any) -> None:
+    """The nodes above seemed to be away."""
+    hq = grove.forest.sites["hq"].core
+    hq.permits.set(Grant("hq", "north", send=("sales/#",), nodes=("york",)))
+    grove.forest.settle()
+    for asker in ("north", "york"):
+        for asked in ("hq", "south", "nobody"):
+            with pytest.raises(NoAnswer, match="PERMIT: hq lets north send to sales/#, not ") as caught:
+                await grove.cells[asker].ask(asked, "status", timeout=60)
+            assert str(caught.value).endswith("this one needs System@* in its 'send' there")
+    assert await grove.cells["north"].ask("york", "status") == {"name": "york"}
+    assert await grove.cells["hq"].ask("york", "status") == {"name": "york"}
+    hq.permits.set(Grant("hq", "north", send=("System@*",), nodes=("york",)))
+    grove.forest.settle()
+    with pytest.raises(RefusedByCell, match="ancestors only"):
+        await grove.cells["york"].ask("hq", "status")
 
 
 async def test_a_question_that_was_lost_is_asked_again(grove: Any, monkeypatch: pytest.MonkeyPatch) -> None:
