@@ -23,6 +23,11 @@ from typing import Any, NamedTuple
 from sapwood.protocol.errors import SapwoodError
 
 
+def _plain(text: str) -> str:
+    """The same with control characters written out, which a name may have: they would steer a terminal."""
+    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
+
+
 class ClientError(SapwoodError):
     """Root of the client library's errors."""
 
@@ -82,7 +87,7 @@ class RequestTimeout(ClientError, TimeoutError):
     """No answer within `seconds`. Whether the node has done it is not known."""
 
     def __init__(self, what: str, seconds: float) -> None:
-        super().__init__(f"{what}: no answer within {seconds:g} s")
+        super().__init__(_plain(f"{what}: no answer within {seconds:g} s"))
         self.what = what
         self.seconds = seconds
 
@@ -91,7 +96,7 @@ class RequestFailed(ClientError):
     """The node refused a request. `code` is for programs, `text` for people."""
 
     def __init__(self, what: str, code: str, text: str) -> None:
-        super().__init__(f"{what} failed: {text} [{code}]")
+        super().__init__(_plain(f"{what} failed: {text} [{code}]"))
         self.code = code
         self.text = text
 

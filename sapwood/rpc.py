@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 from sapwood.errors import CallTimeout, ClientError, NobodyServes, ReplyLost, RequestFailed, RpcError
 from sapwood.inbox import Delivery
 from sapwood.interfaces import Handlers, Interface
+from sapwood.options import seconds
 from sapwood.rpc_messages import CONTENT_TYPE, Request, decode_reply, encode_request
 from sapwood.serving import Server, current_request
 from sapwood.tasks import current_task, new_task, task
@@ -55,7 +56,7 @@ class Rpc:
     def __init__(self, client: "Client", *, timeout: float | None = DEFAULT_TIMEOUT) -> None:
         self.late = 0
         self._client = client
-        self._timeout = timeout
+        self._timeout = seconds("timeout", timeout)
         self._numbers = count(1)
         self._waiting: dict[int, _Pending] = {}
         self._mailbox = ""
@@ -116,16 +117,17 @@ class Rpc:
 
         `persistent=False`: faster, and the request is lost with a line or a process that breaks.
         """
-        seconds = self._timeout if timeout is not None and timeout < 0 else timeout
-        if seconds is not None and seconds > _LONGEST:
-            seconds = None
+        own = isinstance(timeout, int | float) and timeout < 0
+        limit = self._timeout if own else seconds("timeout", timeout)
+        if limit is not None and limit > _LONGEST:
+            limit = None
         payload = encode_request(Request(method, dict(parameters), interface, version))
         number = next(self._numbers)
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._waiting[number] = _Pending(future, queue, method)
         try:
-            async with within(seconds, partial(CallTimeout, queue, method)):
-                await self._ask(number, queue, payload, seconds, persistent, interface, version)
+            async with within(limit, partial(CallTimeout, queue, method)):
+                await self._ask(number, queue, payload, limit, persistent, interface, version)
                 return await future
         finally:
             self._waiting.pop(number, None)
@@ -137,7 +139,7 @@ class Rpc:
         number: int,
         queue: str,
         payload: bytes,
-        seconds: float | None,
+        limit: float | None,
         persistent: bool,
         interface: str,
         version: str,
@@ -151,7 +153,7 @@ class Rpc:
             reply_to=self._mailbox or await self._open(),
             correlation_id=number,
             task_id=current_task() or new_task(),
-            expires_in=max(int(seconds * 1000), 1) if seconds is not None else 0,
+            expires_in=max(int(limit * 1000), 1) if limit is not None else 0,
             content_type=CONTENT_TYPE,
             interface=interface,
             interface_version=version,

@@ -208,7 +208,9 @@ class Server:
             if task is None or task.cancelling():
                 raise
             raise ServiceError(FAILED, "the handler was cancelled, and not by this server") from None
-        except Exception as error:
+        except (KeyboardInterrupt, GeneratorExit):
+            raise  # Ctrl-C, and the end of the loop
+        except BaseException as error:
             _log.warning("! %s of %s failed: %r", method.name, self.queue, error, exc_info=error)
             raise ServiceError(FAILED, _said(error), self._trace(error)) from error
 
@@ -220,7 +222,7 @@ class Server:
         call = functools.partial(contextvars.copy_context().run, _in_thread, method.function, *args, **kwargs)
         return await asyncio.get_running_loop().run_in_executor(self._threads, call)
 
-    def _trace(self, error: Exception) -> Any:
+    def _trace(self, error: BaseException) -> Any:
         if not self._tracebacks:
             return None
         return {"traceback": "".join(traceback.format_exception(error))}
@@ -265,7 +267,7 @@ class Server:
         )
 
 
-def _said(error: Exception) -> str:
+def _said(error: BaseException) -> str:
     text = str(error)
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 

@@ -18,6 +18,7 @@ wrappers that go there. The task of the calling thread (`sapwood.task`) goes wit
 
 import threading
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from sapwood import client as asynchronous
@@ -326,7 +327,8 @@ class SyncRpc:
         for server in self._servers:
             server.close()
         self._servers.clear()
-        self._background.run(self._rpc.close())
+        with suppress(ClientClosed):
+            self._background.run(self._rpc.close())
 
 
 class SyncServer:
@@ -350,5 +352,7 @@ class SyncServer:
         self._background.run(self._server.run())
 
     def close(self, grace: float = 10.0) -> None:
-        """Take no more, let those that run end (`grace` seconds), leave the rest to others."""
-        self._background.run(self._server.close(grace))
+        """Take no more, let those that run end (`grace` seconds), leave the rest to others. Idempotent, also
+        once the client is closed."""
+        with suppress(ClientClosed):
+            self._background.run(self._server.close(grace))

@@ -1,9 +1,11 @@
 """A subscription for programs without asyncio: what it hands out may be used in any thread."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Self
 
 from sapwood.background import Background
+from sapwood.errors import ClientClosed
 from sapwood.inbox import Batch, Delivery
 from sapwood.protocol.bundles import Properties
 from sapwood.protocol.destinations import Destination
@@ -150,5 +152,6 @@ class SyncSubscription:
         return SyncBatch(self._background, batch) if batch is not None else None
 
     def close(self) -> None:
-        """End it. What was not acknowledged is given to other readers."""
-        self._background.do(self._subscription.close)
+        """End it, if its client has not. What was not acknowledged is given to other readers."""
+        with suppress(ClientClosed):
+            self._background.do(self._subscription.close)

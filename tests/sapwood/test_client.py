@@ -414,6 +414,12 @@ async def test_a_refused_subscription(played: Any) -> None:
                 pass
 
 
+def test_a_name_in_an_error_steers_no_terminal() -> None:
+    what = "creating queue \x1b[2Jmilk é\n"
+    assert str(RequestFailed(what, "NO", "no")) == "creating queue \\x1b[2Jmilk é\\n failed: no [NO]"
+    assert str(RequestTimeout(what, 2.0)) == "creating queue \\x1b[2Jmilk é\\n: no answer within 2 s"
+
+
 def test_the_library_stands_alone_and_is_quick_to_import() -> None:
     code = (
         "import sys; from sapwood import *; "

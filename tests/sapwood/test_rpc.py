@@ -173,6 +173,14 @@ async def test_what_is_no_request_is_answered_and_the_server_goes_on(
         assert (await rpc.call("stock", "level", article=1, timeout=math.inf))["article"] == 1
 
 
+@pytest.mark.parametrize(("timeout", "error"), [(math.nan, ValueError), ("5", TypeError), (True, TypeError)])
+async def test_a_time_that_is_none_is_said_so(rpc: Rpc, client: Client, timeout: Any, error: Any) -> None:
+    with pytest.raises(error, match="timeout"):
+        await rpc.call("stock", "level", timeout=timeout)
+    with pytest.raises(error, match="timeout"):
+        Rpc(client, timeout=timeout)
+
+
 async def test_nobody_serves_is_told_at_once_and_the_request_is_not_kept(node: Node, rpc: Rpc) -> None:
     with pytest.raises(NobodyServes, match=r"nobody serves 'stock', says node 'hq'") as caught:
         await rpc.call("stock", "level", article=1, timeout=None)
@@ -376,12 +384,26 @@ async def test_parameters_may_have_any_name(rpc: Rpc) -> None:
 
 async def test_a_handler_without_an_exception_s_manners_is_a_failure_like_any_other(rpc: Rpc) -> None:
     """No future takes a StopIteration, so that neither the call nor its worker would end."""
-    handlers = {"first": lambda: next(iter([])), "leave": lambda: sys.exit(3), "one": lambda: 1}
+
+    class Rude(BaseException):
+        pass
+
+    async def rude() -> None:
+        raise Rude("so")
+
+    handlers = {
+        "first": lambda: next(iter([])),
+        "leave": lambda: sys.exit(3),
+        "rude": rude,
+        "one": lambda: 1,
+    }
     async with rpc.serve("stock", handlers, workers=1) as server:
         with pytest.raises(ServiceError, match=r"raised StopIteration \[FAILED\]"):
             await rpc.call("stock", "first", timeout=20)
         with pytest.raises(ServiceError, match=r"raised SystemExit \[FAILED\]"):
             await rpc.call("stock", "leave", timeout=20)
+        with pytest.raises(ServiceError, match=r"^Rude: so \[FAILED\]"):
+            await rpc.call("stock", "rude", timeout=20)
         assert await rpc.call("stock", "one") == 1
     assert "0/1 busy" in repr(server)
 
