@@ -1,6 +1,7 @@
 """Files of lines that are begun anew when they are long, as the trail of changes writes them."""
 
 import logging
+import os
 from io import TextIOWrapper
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
@@ -12,7 +13,8 @@ _log: Final = logging.getLogger("sapwood.operator")
 class RotatingLines(RotatingFileHandler):
     """`size`: bytes of a file; `older`: files that are kept beside the one that is written.
 
-    Makes its folder with the first line, and says in the log, once, when it cannot write any more.
+    Makes its folder with the first line, and says in the log, once, when it cannot write any more. A file
+    that somebody has removed or moved is begun anew: nobody would see what went on into it.
     """
 
     def __init__(self, file: Path, size: int, older: int) -> None:
@@ -25,8 +27,20 @@ class RotatingLines(RotatingFileHandler):
 
     def emit(self, record: logging.LogRecord) -> None:
         self._failed = False
+        if not self._is_named():
+            _log.warning("! %s was removed or moved: the trail begins it anew", self.baseFilename)
+            self.close()
         super().emit(record)
         self._is_said = self._failed
+
+    def _is_named(self) -> bool:
+        """Is what is open, if anything, the file of that name? Where that cannot be told, it is."""
+        if self.stream is None:
+            return True
+        try:
+            return os.path.samestat(os.stat(self.baseFilename), os.fstat(self.stream.fileno()))
+        except OSError as error:
+            return not isinstance(error, FileNotFoundError | NotADirectoryError)
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 (the standard library's name)
         self._failed = True

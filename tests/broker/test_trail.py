@@ -93,6 +93,26 @@ def test_a_disk_that_takes_nothing_stops_no_operator(
     kept.close()
 
 
+def test_a_file_that_is_moved_or_removed_is_begun_anew(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = tmp_path / "trail"
+    file, kept = folder / "changes.ndjson", ChangeTrail(folder)
+    add(kept, "a")
+    file.rename(folder / "kept-by-somebody")
+    add(kept, "b")
+    assert names(kept) == ["b"]
+    file.unlink()
+    folder.rename(tmp_path / "elsewhere")
+    add(kept, "c")
+    assert [(each.seq, each.said["name"]) for each in kept.latest()] == [(3, "c")]
+    file.write_bytes(b"")  # emptied, as logrotate's copytruncate does
+    add(kept, "d", "e")
+    assert names(kept) == ["e", "d"]
+    assert caplog.text.count(f"{file} was removed or moved") == 2
+    kept.close()
+
+
 def test_refusals_push_no_change_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trail, "_BYTES", 2000)
     monkeypatch.setattr(trail, "_FILES", 2)
