@@ -28,6 +28,7 @@ ALGORITHMS: Final = _RSA | frozenset(_CURVES.values())
 _LEAST_BITS: Final = 2048
 _MOST_BITS: Final = 8192
 _LONGEST_SUBJECT: Final = 255
+_NO_SUBJECT: Final = f"the token's claim 'sub' has no text of 1 to {_LONGEST_SUBJECT} characters"
 _SHOWN: Final = 64
 _LISTS_OF_WORDS: Final = ("scope", "scp")
 """Claims whose text is words with spaces between them; of all others a text is one value."""
@@ -158,7 +159,7 @@ def _claims(token: str, key: Key, site: Oidc) -> dict[str, Any]:
     except _BROKEN:
         raise TokenRefused("the token is damaged: copy it again, all of it") from None
     if not 0 < len(claims["sub"]) <= _LONGEST_SUBJECT:
-        raise TokenRefused(f"the token's claim 'sub' has no text of 1 to {_LONGEST_SUBJECT} characters")
+        raise TokenRefused(_NO_SUBJECT)
     return claims
 
 
@@ -173,7 +174,9 @@ def _why(error: jwt.PyJWTError) -> str:
         case jwt.InvalidIssuerError():
             return "the token is of another issuer"
         case jwt.MissingRequiredClaimError():
-            return f"the token lacks one of the claims {', '.join(_NEEDED)}"
+            return f"the token lacks the claim {error.claim!r}: it needs {', '.join(_NEEDED)}"
+        case jwt.exceptions.InvalidSubjectError():
+            return _NO_SUBJECT
         case jwt.InvalidSignatureError():
             return "the token's signature is wrong"
     return "the token is damaged: copy it again, all of it"

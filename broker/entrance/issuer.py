@@ -1,6 +1,7 @@
 """The issuer that a node's file names: its keys, kept until newer ones come, and whom its tokens let in.
 
-Law: an issuer that cannot be reached shuts nobody out whose token its last keys prove.
+Law: an issuer that cannot be reached shuts nobody out whose token its last keys prove. One that says itself
+that it has none any more shuts out everybody.
 Law: whoever shows tokens of unknown keys makes the node ask the issuer every `AGAIN` seconds at most, and few
 requests wait for its answer.
 Law: a token that is refused is looked at once, however often the request that shows it asks.
@@ -15,7 +16,7 @@ from collections.abc import Callable
 from typing import Final, TypeVar
 
 from broker.entrance.id_tokens import Key, asker_of, heading_of, is_one
-from broker.entrance.issuer_keys import IssuerError, fetch_keys
+from broker.entrance.issuer_keys import IssuerError, NoIssuerKeys, fetch_keys
 from broker.entrance.operators import Asker, TokenRefused, hash_of
 from config.oidc import Oidc
 
@@ -133,10 +134,13 @@ class Issuer:
             keys = await fetch_keys(site)
         except IssuerError as error:
             self._say(logging.WARNING, f"! the issuer's keys cannot be had: {error}")
-            return False
+            if not isinstance(error, NoIssuerKeys):
+                return False
+            keys = ()
         if place != self._place:
             return False
-        self._say(logging.INFO, f"= keys of the issuer {site.issuer}: {len(keys)}")
+        if keys:
+            self._say(logging.INFO, f"= keys of the issuer {site.issuer}: {len(keys)}")
         if _published(keys) == _published(self._keys):
             return False
         self._keys = keys

@@ -1,7 +1,7 @@
 """The keys of an issuer, fetched where OpenID Connect Discovery 1.0 says they are.
 
 Law: over TLS, or from this machine; no redirection is followed, no secret is sent. Bytes, keys and time are
-bounded.
+bounded, so nothing is unpacked.
 Law: the loop does not wait: what takes long is done in a thread.
 
 Wrinkle: aiohttp is loaded when keys are first fetched. Most nodes name no issuer.
@@ -24,11 +24,16 @@ if TYPE_CHECKING:
 
 MAX_DOCUMENT: Final = 256 * 1024
 PATIENCE: Final = 10.0
+_SHOWN: Final = 300
 _WHERE: Final = "/.well-known/openid-configuration"
 
 
 class IssuerError(LocalError):
     """The issuer's keys cannot be had."""
+
+
+class NoIssuerKeys(IssuerError):
+    """The issuer itself says that none of its keys may sign."""
 
 
 class _Metadata(msgspec.Struct):
@@ -38,7 +43,7 @@ class _Metadata(msgspec.Struct):
 
 async def fetch_keys(site: Oidc) -> tuple[Key, ...]:
     """Raises `IssuerError`."""
-    issuer = site.issuer or ""
+    where = issuer = site.issuer or ""
     try:
         aiohttp, context = await asyncio.to_thread(_prepared, site)
     except (TlsError, OSError) as error:
@@ -48,22 +53,27 @@ async def fetch_keys(site: Oidc) -> tuple[Key, ...]:
         async with (
             asyncio.timeout(PATIENCE),
             aiohttp.ClientSession(
-                connector=connector, trust_env=False, cookie_jar=aiohttp.DummyCookieJar()
+                connector=connector,
+                trust_env=False,
+                cookie_jar=aiohttp.DummyCookieJar(),
+                auto_decompress=False,
+                headers={"Accept": "application/json", "Accept-Encoding": "identity"},
             ) as session,
         ):
             where = await _where_keys_are(session, issuer)
             document = await _read(session, where)
     except (OSError, TimeoutError) as error:
         inner = getattr(error, "certificate_error", None) or getattr(error, "os_error", None) or error
-        raise IssuerError(why_not(inner, issuer, seconds=PATIENCE)) from None
+        raise IssuerError(why_not(inner, where[:_SHOWN], seconds=PATIENCE)) from None
     except (aiohttp.ClientError, ValueError) as error:
-        raise IssuerError(f"{issuer} did not answer as an issuer does: {str(error)[:200]}") from None
+        said = " ".join(str(error).split())
+        raise IssuerError(f"{where[:_SHOWN]} did not answer as an issuer does: {said[:200]}") from None
     try:
         keys = await asyncio.to_thread(keys_of, document)
     except ValueError as error:
         raise IssuerError(f"{where}: {error}") from None
     if not keys:
-        raise IssuerError(f"{where} has no key that may sign, of 2,048 bits or a curve that is known")
+        raise NoIssuerKeys(f"{where} has no key that may sign, of 2,048 bits or a curve that is known")
     return keys
 
 
@@ -90,12 +100,14 @@ async def _where_keys_are(session: "aiohttp.ClientSession", issuer: str) -> str:
 
 
 async def _read(session: "aiohttp.ClientSession", url: str) -> bytes:
-    async with session.get(url, allow_redirects=False, headers={"Accept": "application/json"}) as answer:
+    async with session.get(url, allow_redirects=False) as answer:
         if answer.status != 200:
-            raise IssuerError(f"{url[:300]} answered HTTP {answer.status}")
+            raise IssuerError(f"{url[:_SHOWN]} answered HTTP {answer.status}")
+        if "Content-Encoding" in answer.headers:
+            raise IssuerError(f"{url[:_SHOWN]} answered something packed: it was asked for none")
         data = bytearray()
         async for chunk in answer.content.iter_any():
             data += chunk
             if len(data) > MAX_DOCUMENT:
-                raise IssuerError(f"{url[:300]} answered more than {MAX_DOCUMENT} bytes")
+                raise IssuerError(f"{url[:_SHOWN]} answered more than {MAX_DOCUMENT} bytes")
         return bytes(data)

@@ -92,6 +92,7 @@ async def test_keys_are_fetched_where_the_issuer_says(served: Served) -> None:
         ("/keys", web.Response(status=302, headers={"Location": "/keys2"}), "HTTP 302"),
         ("/keys", b" " * (MAX_DOCUMENT + 1), "more than"),
         ("/keys", b"<html>", "no set of keys"),
+        ("/keys", web.Response(body=b"{}", headers={"Content-Encoding": "gzip"}), "something packed"),
         ("/keys", b'{"keys":[]}', "no key that may sign"),
     ],
 )
@@ -108,6 +109,15 @@ async def test_an_issuer_that_answers_otherwise_is_refused(
 async def test_keys_come_over_no_open_line(served: Served, where: str) -> None:
     served.become(FIRST, jwks_uri=where)
     with pytest.raises(IssuerError, match="expected an https://"):
+        await fetch_keys(served.site)
+
+
+async def test_the_host_of_the_keys_is_said_where_it_is_the_one_that_is_away(
+    served: Served, unused_tcp_port: int
+) -> None:
+    where = f"http://127.0.0.1:{unused_tcp_port}/keys"
+    served.become(FIRST, jwks_uri=where)
+    with pytest.raises(IssuerError, match=f"^{where} cannot be reached"):
         await fetch_keys(served.site)
 
 
@@ -181,6 +191,25 @@ async def test_keys_stay_while_the_issuer_is_away(served: Served, monkeypatch: p
         await operators.ready(token(served, SECOND))
         assert operators.holder(old) is not None
         assert operators.why_nobody(token(served, SECOND)).startswith("the token is signed by no key")
+
+
+async def test_keys_that_the_issuer_has_taken_back_end_though_it_has_no_others(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(issuers, "AGAIN", 0.01)
+    operators = Operators("", (), Issuer(served.site))
+    old, told = token(served, FIRST), asyncio.Event()
+    async with running(operators):
+        await operators.ready(old)
+        assert operators.holder(old) is not None
+        served.become()
+        with operators.when_changed(told.set):
+            await operators.ready(token(served, SECOND))
+            await told.wait()
+        assert operators.holder(old) is None
+        served.become(SECOND)
+        await operators.ready(token(served, SECOND))
+        assert operators.holder(token(served, SECOND)) is not None
 
 
 async def test_an_issuer_that_does_not_answer_holds_up_no_other(
