@@ -35,9 +35,10 @@ class LinkEndpoint(Endpoint):
         try:
             carrier = await accepted(request, self._settings.max_frame, self._guests(request), is_link=True)
         except CarrierBroken as error:
-            self._node.wires.turned_away(
-                address(request), f"asked {request.path} without a WebSocket upgrade"
-            )
+            transport = request.transport
+            if transport is not None and not transport.is_closing():  # else it has gone
+                text = f"asked {request.path} without a WebSocket upgrade"
+                self._node.wires.turned_away(address(request), text)
             return not_upgraded(request, error)
         try:
             await self._node.wires.serve(carrier)

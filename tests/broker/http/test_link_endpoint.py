@@ -1,12 +1,15 @@
 """Children dial the port."""
 
+import asyncio
 from typing import Any
 
 import aiohttp
 import pytest
+from aiohttp import web
 
 from bridges.carriers import websocket
 from bridges.carriers.base import CarrierBroken
+from broker.http import link_endpoint
 
 
 @pytest.mark.parametrize("path", ["/link", "/link?from=proxy", "/link?a=1/2"])
@@ -16,6 +19,22 @@ async def test_a_carrier_reaches_the_node(port: Any, path: str) -> None:
     assert await carrier.receive() == [b"hello"]
     await carrier.close()
     assert port.node.linked == [[b"hello"]]
+
+
+async def test_who_goes_while_it_asks_is_not_said_to_have_asked_for_no_link(
+    port: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where the node stood still: it reads the request and the line's end at once."""
+
+    async def gone(request: web.Request, *_: object, **__: object) -> None:
+        assert request.transport is not None
+        request.transport.close()
+        raise CarrierBroken("it went away while its WebSocket was opened")
+
+    monkeypatch.setattr(link_endpoint, "accepted", gone)
+    with pytest.raises(asyncio.IncompleteReadError):
+        await (await port.dial()).ask("/link")
+    assert port.node.sent_away == []
 
 
 async def test_a_leaf_refuses_children(serve: Any) -> None:
