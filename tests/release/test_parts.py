@@ -164,7 +164,8 @@ def test_units_are_hardened_alike(unit: Path) -> None:
     lines = [line for line in section.splitlines() if line and not line.startswith(("#", "ExecStart="))]
     other = next(each for each in UNITS if each != unit).read_text()
     assert [line for line in lines if line not in other] == []
-    for line in ("CapabilityBoundingSet=", "ProtectSystem=strict", "SystemCallFilter=@system-service"):
+    hardened = ("CapabilityBoundingSet=", "ProtectSystem=strict", "SystemCallFilter=@system-service")
+    for line in (*hardened, "ExecReload=/bin/kill -HUP $MAINPID", "RestartForceExitStatus=SIGHUP"):
         assert line in lines
 
 
