@@ -12,13 +12,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
-from broker.core.policies.permits import GrantOf, everything
 from broker.grants import Grants
 from config.errors import ConfigurationError, did_you_mean
 from config.fleet.permits import Permitted
 from config.fleet.row import SiteRow
 from config.fleet.table import read_sites
-from config.model import Site
+from config.model import Permits, Site
 
 MAX_NODES: Final = 2_000_000
 MAX_DEPTH: Final = 8
@@ -27,6 +26,7 @@ _LETTERS: Final = "abc"
 _WORDS: Final = ("stores", "regions", "fan_out", "depth", "cores", "region_cores")
 _SOMETIMES: Final = ("mesh", "consume", "send")
 _EXAMPLE: Final = "stores=2200,regions=25"
+_OPEN: Final = Permits(default="open")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,13 +78,14 @@ class Deployment:
                 found.setdefault(place.mesh, []).append(place.name)
         return found
 
-    def grants(self) -> dict[str, GrantOf]:
-        """What each node lets its children do."""
+    def rules(self) -> dict[str, Grants]:
+        """What each node lets its children do, and what they are."""
         if not self.closed:
-            return {place.name: everything for place in self.places}
+            everything = Grants(Site(name="any", permits=_OPEN))
+            return dict.fromkeys((place.name for place in self.places), everything)
         permitted = Permitted([SiteRow(**asdict(place)) for place in self.places])
         names = [place.name for place in self.places]
-        return {name: Grants(Site(name=name, children=permitted.children(name))).of for name in names}
+        return {name: Grants(Site(name=name, children=permitted.children(name))) for name in names}
 
     def write(self, file: Path) -> None:
         """As a table of sites, which `config fleet` and the audit read too."""

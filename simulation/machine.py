@@ -10,7 +10,7 @@ from broker.core.policies.permits import GrantOf, everything
 from broker.core.settings import CoreSettings
 from simulation.applications import Application
 from simulation.lines import End, LineSettings
-from simulation.site import Site, Surroundings
+from simulation.site import Site, Surroundings, no_role
 from treeconnector.link import LinkSettings
 from treeconnector.relations import Relation
 
@@ -55,6 +55,7 @@ class Machine(Site):
         random_bytes: Callable[[int], bytes],
         mesh: Sequence[str] = (),
         grant_of: GrantOf = everything,
+        role_of: Callable[[str], str] = no_role,
     ) -> None:
         super().__init__(
             world,
@@ -68,6 +69,7 @@ class Machine(Site):
             random_bytes=random_bytes,
             mesh=mesh,
             grant_of=grant_of,
+            role_of=role_of,
         )
         self.line = line
         self.speed = Speed()

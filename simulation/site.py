@@ -51,6 +51,11 @@ def _no_limit(child: str) -> None:
     """Nobody says how many routes a child may have."""
 
 
+def no_role(child: str) -> str:
+    """Nobody says what a child is."""
+    return ""
+
+
 @cache
 def _mesh(others: tuple[str, ...], ways: tuple[str, ...]) -> MeshSettings:
     """Many sites have the same parents, and none beside them."""
@@ -62,7 +67,7 @@ class Site:
     it and boot again to move the site.
 
     `mesh`: the other nodes of its mesh, `zone`: where it stands, as its file has them; `grant_of`: what it
-    lets its children do.
+    lets its children do, `role_of`: what they are, '' = not said.
     """
 
     def __init__(
@@ -80,6 +85,7 @@ class Site:
         mesh: Sequence[str] = (),
         zone: str = "",
         grant_of: GrantOf = everything,
+        role_of: Callable[[str], str] = no_role,
     ) -> None:
         self.world = world
         self.name = name
@@ -91,6 +97,7 @@ class Site:
         self.mesh = tuple(mesh)
         self.zone = zone
         self.grant_of = grant_of
+        self.role_of = role_of
         self.chronicle: AdvisoryRecorder = chronicle or Silent()
         self.random_bytes = random_bytes
         self.disk = Disk(random_bytes(16))
@@ -149,7 +156,7 @@ class Site:
             zone=self.zone,
             mesh=_mesh(self.mesh, self.ways),
         )
-        core.permits.configure(self.grant_of, _no_limit)
+        core.permits.configure(self.grant_of, _no_limit, self.role_of)
         core.start(self.disk)
         self.disk.routes.share(core.table.route)
         return core

@@ -25,11 +25,12 @@ from broker.core.policies.permits import GrantOf, everything
 from broker.core.policy import Policy
 from broker.core.settings import CoreSettings
 from sapwood.protocol.destinations import parse
+from sapwood.protocol.errors import Refusal
 from simulation.advisory_log import NodeLog, Row
 from simulation.deployment import Deployment
 from simulation.lines import End, LineSettings
 from simulation.machine import Machine, Speed
-from simulation.site import Site
+from simulation.site import Site, no_role
 from treeconnector.link import LinkSettings
 from treeconnector.relations import Relation
 
@@ -120,8 +121,9 @@ class World:
         line: LineSettings,
         mesh: Sequence[str] = (),
         grant_of: GrantOf = everything,
+        role_of: Callable[[str], str] = no_role,
     ) -> Machine:
-        """A machine that is switched off. `parent`, `mesh`, `grant_of`: as of `Site`."""
+        """A machine that is switched off. `parent`, `mesh`, `grant_of`, `role_of`: as of `Site`."""
         settings = self.settings
         log = NodeLog(self._sink, self._clock, settings.tree, name, role)
         made = self.machines[name] = Machine(
@@ -137,6 +139,7 @@ class World:
             random_bytes=self._random_bytes,
             mesh=mesh,
             grant_of=grant_of,
+            role_of=role_of,
         )
         return made
 
@@ -260,19 +263,22 @@ class World:
             return
         other = self.machines[name]
         if not other.running or self._cut_until(machine, other, relation) > self.now:
-            settings, failures = self.settings, machine.failures.get(name, 0)
-            pause = min(settings.backoff_initial * 2**failures, settings.backoff_max)
-            machine.failures[name] = min(failures + 1, 16)
-            self._dial_later(machine, name, pause + self.random.uniform(0, settings.backoff_initial))
+            self._dial_later(machine, name, self._failed(machine, name))
         elif machine.is_linked_with(name):
             self._dial_later(machine, name, self.settings.backoff_max)
         else:
-            machine.failures.pop(name, None)
             lower, upper = machine.join(other, relation, next(self._numbers))
             machine.ends[lower.link] = machine.dialled[name] = lower
             other.ends[upper.link] = upper
             self._pull(lower)
             self._set_timer(machine)
+
+    def _failed(self, machine: Machine, name: str) -> float:
+        """Seconds until it tries again; each failure makes the pause longer."""
+        settings, failures = self.settings, machine.failures.get(name, 0)
+        machine.failures[name] = min(failures + 1, 16)
+        pause = min(settings.backoff_initial * 2.0**failures, settings.backoff_max)
+        return pause + self.random.uniform(0, settings.backoff_initial)
 
     def _dial_later(self, machine: Machine, name: str, pause: float) -> None:
         self.at(self.now + pause, self._dial, machine, machine.core, name)
@@ -372,7 +378,12 @@ class World:
         name = end.peer.machine.name
         if machine.dialled.get(name) is end:
             machine.dialled[name] = None
-            self._dial_later(machine, name, self.random.uniform(0, self.settings.backoff_initial))
+            if end.link.refusal in (None, Refusal.BUSY):
+                machine.failures.pop(name, None)
+                pause = self.random.uniform(0, self.settings.backoff_initial)
+            else:
+                pause = self._failed(machine, name)
+            self._dial_later(machine, name, pause)
 
     def _close_peer(self, end: End[Machine]) -> None:
         at = max(end.arrives_at, self.now + end.line.latency)
@@ -423,10 +434,11 @@ def populate(
     speed: Callable[[str], Speed] = lambda role: Speed(),
 ) -> None:
     """Put every node of a deployment in a world, switched off. `line`, `speed`: for a role."""
-    meshes, grants = deployment.meshes(), deployment.grants()
+    meshes, rules = deployment.meshes(), deployment.rules()
     for place in deployment.places:
         beside = [name for name in meshes.get(place.mesh, ()) if name != place.name]
+        own = rules[place.name]
         machine = world.add(
-            place.name, place.parent, place.role, line(place.role), beside, grants[place.name]
+            place.name, place.parent, place.role, line(place.role), beside, own.of, own.role_of
         )
         machine.speed = speed(place.role)

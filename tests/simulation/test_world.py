@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from itertools import count
+from pathlib import Path
 
 import pytest
 
@@ -9,7 +10,7 @@ from broker.core.settings import CoreSettings
 from sapwood.protocol.destinations import parse
 from simulation.advisory_log import Row
 from simulation.applications import Application
-from simulation.deployment import generated
+from simulation.deployment import deployment, generated
 from simulation.invariants import check_routes
 from simulation.lines import LineSettings
 from simulation.machine import Speed
@@ -313,3 +314,27 @@ def test_what_waits_for_a_store_costs_little_time_and_comes_when_it_is_back() ->
     assert all(35_900 <= seconds < 36_100 for seconds in delivered)
     assert sum(machine.core.custody.dead.messages for machine in made.machines.values()) == 5
     assert made["region-1"].peak_bytes > 400
+
+
+def test_a_branch_of_a_table_with_nothing_below_it_is_let_in_as_its_row_says(tmp_path: Path) -> None:
+    table = tmp_path / "sites.csv"
+    table.write_text("name,parent,role\nhq,,root\nnorth,hq,branch\nyork,hq,leaf\n")
+    made = World(WorldSettings(), 1, lambda row: None)
+    populate(made, deployment(str(table)), lambda role: LineSettings())
+    for machine in made.machines.values():
+        made.boot(machine)
+    made.run(5.0)
+    assert made.all_up
+
+
+def test_who_is_refused_dials_with_growing_pauses() -> None:
+    made = World(WorldSettings(), 1, lambda row: None)
+    line = LineSettings()
+    made.boot(made.add("hq", "", "root", line, role_of=lambda child: "leaf"))
+    made.boot(made.add("north", "hq", "branch", line))
+    made.run(600.0)
+    refused = made.bytes
+    made.run(3600.0)
+    assert not made.all_up
+    assert made.machines["north"].failures == {"hq": 16}
+    assert made.bytes - refused < 100_000
