@@ -57,6 +57,8 @@ async def look_up(domain: str, *, servers: Sequence[str] = (), timeout: float) -
         raise NotThere(f"{owner} has no SRV record in DNS: check the domain's name") from None
     except (TimeoutError, dns.exception.Timeout):
         raise LocationError(f"{owner}: DNS did not answer within {timeout:g} s") from None
+    except dns.resolver.NoNameservers as error:
+        raise LocationError(f"{owner}: {_refusals(error)}") from None
     except (dns.exception.DNSException, OSError, ValueError) as error:
         raise LocationError(f"{owner}: DNS gives no answer that can be used: {shown(error)}") from None
     return _answer(owner, services, texts)
@@ -82,6 +84,12 @@ async def _texts(resolver: dns.asyncresolver.Resolver, name: dns.name.Name) -> d
         return await resolver.resolve(name, "TXT", search=False)
     except (dns.resolver.NXDOMAIN, dns.resolver.NoAnswer):
         return None
+
+
+def _refusals(error: dns.resolver.NoNameservers) -> str:
+    """The last answer of each server."""
+    said = {shown(server).removeprefix("Do53:"): why for server, _, _, why, _ in error.kwargs["errors"]}
+    return "; ".join(f"the DNS server {server} answered {shown(why)}" for server, why in said.items())
 
 
 def _resolver(servers: Sequence[str], timeout: float) -> dns.asyncresolver.Resolver:
@@ -111,8 +119,7 @@ def _answer(owner: str, services: dns.resolver.Answer, texts: dns.resolver.Answe
         notes,
     )
     if not found:
-        why = "; ".join(notes.all()) or "it says that the service is not to be had there"
-        raise NotThere(f"{owner} names no way that can be used: {why}")
+        raise NotThere(f"{owner} names no way that can be used: {'; '.join(notes.all())}")
     ttls = [each.chaining_result.minimum_ttl for each in (services, texts) if each is not None]
     return LookupResult(tuple(found), min(max(min(ttls), SHORTEST_TTL), LONGEST_TTL), notes.all())
 

@@ -151,6 +151,8 @@ def places(services: Iterable[Service], texts: Iterable[Sequence[bytes]], notes:
 
 
 def _place(service: Service, said: Mapping[str, str]) -> NamedParent:
+    if not service.host:
+        raise Fault("'.' says that the service is not to be had there")
     if is_address(HOST.parse(service.host)):
         raise Fault("an SRV record names a host, never an IP address")
     return _named(service, said)

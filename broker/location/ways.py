@@ -1,8 +1,9 @@
 """The ways to one parent: those of the file in their order, and in place of a `srv://` what DNS says; each
 over each line of this node; in the order that the strategy makes of them.
 
-Law: DNS is asked each time when its turn comes: at the start, after a link was lost, and in each round of
-ways that all failed. So a parent that has moved is found without a restart.
+Law: DNS is asked each time when its turn comes: at the start, after a link was lost, in each round of ways
+that all failed, and while a link goes over a way behind its own. So a parent that has moved is found without
+a restart.
 Law: an address that the parent has announced is tried when all that the file says has failed, and is one more
 way for the strategy; only the node that announced it may be there.
 Law: whoever is on the same network may answer `srv://local`. It is asked while there is no link alone, in its
@@ -217,6 +218,7 @@ class Ways:
             reasons.append(self._unnamed(way, way.finder))
         if self._may_go_back:
             reasons.append(self._back(way))
+            reasons += [self._looked_up(way, finder) for finder in self._of_better_ways(way)]
         waiting = [asyncio.ensure_future(reason) for reason in reasons]
         try:
             done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
@@ -242,11 +244,42 @@ class Ways:
         seen = 0
         while seen < _AGAIN:
             await self._sleep(self._pause)
-            known = [each for each in self._known() if each.uri == way.uri or not self.one_of_many()]
-            better = await self._strategy.better(way, self._over_lines(known))
+            better = await self._better(way)
             seen = seen + 1 if better is not None else 0
         self._went_back = self._clock()
-        return f"{better} is better than {way}, and can be reached"
+        return _goes_to(better, way)
+
+    async def _better(self, way: Way) -> Way | None:
+        known = [each for each in self._known() if each.uri == way.uri or not self.one_of_many()]
+        return await self._strategy.better(way, self._over_lines(known))
+
+    def _of_better_ways(self, way: Way) -> "list[Finder]":
+        """The domains that may name a better way than this one, which none of them has named."""
+        found = []
+        for place, uri in enumerate(self._uris):
+            finder = self.finders.get(uri)
+            behind = self._strategy.lazy and place * len(self._lines) > way.place
+            if finder is not None and finder is not way.finder and not (finder.anybody or behind):
+                found.append(finder)
+        return found
+
+    async def _looked_up(self, way: Way, finder: "Finder") -> str:
+        """DNS is asked also while the link goes over none of its ways; on request the link goes to a better
+        one at once.
+        """
+        while True:
+            asked = await finder.due()
+            try:
+                await finder.look()
+            except LocationError:
+                continue  # the finder has said so
+            better = await self._better(way) if asked else None
+            if better is not None:
+                return _goes_to(better, way)
 
     def status(self) -> list[dict[str, Any]]:
         return [finder.status() for finder in self.finders.values()]
+
+
+def _goes_to(better: Way | None, way: Way) -> str:
+    return f"{better} is better than {way}, and can be reached"

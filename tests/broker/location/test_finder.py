@@ -1,5 +1,6 @@
 """What is remembered of DNS, what is left out, and when it is asked again. Times are literal."""
 
+import asyncio
 import random
 from collections.abc import Sequence
 
@@ -9,7 +10,8 @@ from bridges.dns.errors import LocationError
 from bridges.dns.lookup import LookupResult
 from bridges.dns.records import NamedParent
 from broker.location.finder import Finder, ParentWanted
-from broker.location.ways import Way, Ways
+from broker.location.strategies import InOrder, Way
+from broker.location.ways import Ways
 
 NORTH = NamedParent("wss://north:7600/link", 10, 5, "acme", "north")
 SOUTH = NamedParent("ws://south:7600/link", 20, 5, "acme", "south")
@@ -117,6 +119,42 @@ async def test_on_request_once_is_enough() -> None:
     finder.ask()
     await ways.moved(way)
     assert dns.asked == 2
+
+
+@pytest.mark.parametrize(("asked", "looks"), [(False, 2), (True, 1)])
+async def test_dns_stays_asked_while_the_link_goes_over_a_way_that_the_parent_has_announced(
+    asked: bool, looks: int
+) -> None:
+    """DNS was away, or named what nobody had made yet: the link stayed where it was for good."""
+    dns, uri, reached = Dns(AWAY, AWAY, answer(NORTH)), "srv://uk.example.com", []
+    finder = dns.finder()
+
+    async def due() -> bool:
+        await asyncio.sleep(0)
+        return asked
+
+    async def reach(way: Way) -> float | None:
+        reached.append(way.uri)
+        return 0.1
+
+    async def sleep(_: float) -> None:
+        while asked or dns.asked < 3:  # on request nothing is waited for
+            await asyncio.sleep(0)
+
+    finder.due = due  # type: ignore[method-assign]  # no waiting: the answers are what is tested
+    ways = Ways((uri,), {uri: finder}, strategy=InOrder(reach), go_back=60.0, sleep=sleep)
+    ways.announced = lambda: {SOUTH.uri: "south"}
+    with pytest.raises(LocationError):
+        await finder.look()
+    announced = Way(SOUTH.uri, name="south", place=1)
+    async with asyncio.timeout(30):
+        assert f"{NORTH.uri} is better than {SOUTH.uri}" in await ways.moved(announced)
+    assert reached == [NORTH.uri] * looks
+
+
+async def test_dns_is_not_asked_for_ways_behind_the_one_that_is_used() -> None:
+    dns, uri = Dns(answer(NORTH)), "srv://uk.example.com"
+    assert Ways((SOUTH.uri, uri), {uri: dns.finder()}, go_back=60.0)._of_better_ways(Way(SOUTH.uri)) == []
 
 
 async def test_it_is_due_when_the_ttl_has_ended() -> None:
