@@ -103,7 +103,7 @@ def _alarm(watch: AlarmWatch, state: AlarmState) -> AlarmAnswer:
     "/api/alarms/test",
     "Tell the webhook that this is a test.",
     "node",
-    errors={403: "REFUSED: the node's file names no webhook."},
+    errors={409: "REFUSED: the node's file names no webhook."},
     commands=(PlainCommand("alarm test", "Tell the webhook that this is a test."),),
 )
 def test(node: RunningNode) -> TestAnswer:

@@ -209,7 +209,7 @@ async def purge(node: RunningNode, name: str) -> QueuePurged:
             "home", "Its messages stay at this node, whoever reads it elsewhere.", "boolean", default=False
         ),
     ),
-    errors=OWN,
+    errors={**OWN, 404: "NOT_FOUND: no queue may have that name."},
     commands=(
         PlainCommand(
             "queue create",

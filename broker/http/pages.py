@@ -2,6 +2,7 @@
 
 Wrinkle: aiohttp closes idle connections. A logged-in connection is never closed for idleness, so it is told
 to keep all; dead ones are found by probing (see `probes`).
+Wrinkle: aiohttp unpacks bodies as they come, also those that nobody reads. It is told not to (`plain_body`).
 Wrinkle: no access log: a path may hold a session's token, and that is in no log.
 """
 
@@ -65,6 +66,7 @@ class Application:
             access_log=None,
             logger=_request_log(),
             keepalive_timeout=_FOR_EVER,
+            auto_decompress=False,
             shutdown_timeout=_NEVER_REACHED,
         )
 

@@ -14,8 +14,10 @@ from typing import Final
 
 from aiohttp import web
 
+from broker.core.errors import BadRequest
 from broker.entrance.operators import Operators
 from broker.http.guard import asker, bearer, why_not
+from broker.http.verbs import too_large
 from config.operators import Role
 
 _LOOK_EVERY: Final = 60.0
@@ -44,6 +46,20 @@ def refusal(request: web.BaseRequest, operators: Operators, role: Role = "viewer
     if isinstance(answer, WrongToken):
         answer.why = operators.why_nobody(bearer(request))
     return answer
+
+
+async def plain_body(request: web.Request, most: int) -> bytes:
+    """The body of a request. Raises `SwitchError` if it is packed, or has more than `most` bytes.
+
+    Nobody's body is unpacked: two megabytes may hold gigabytes.
+    """
+    packed = request.headers.get("Content-Encoding", "identity")
+    if packed.strip().lower() not in ("", "identity"):
+        raise BadRequest(f"Content-Encoding: {packed[:40]}: expected a body that is not packed")
+    try:
+        return await request.read()
+    except web.HTTPRequestEntityTooLarge:
+        raise too_large(most + 1, most) from None
 
 
 @contextmanager

@@ -28,9 +28,9 @@ from broker.http.api.api import error_of
 from broker.http.bindings import Bindings, HttpLine, address_of, nothing_is_pushed
 from broker.http.guard import PageOrigin, address, asker, page_of, why_not
 from broker.http.ports import NodePort
-from broker.http.refusals import cut_when_refused
+from broker.http.refusals import cut_when_refused, plain_body
 from broker.http.settings import HttpSettings
-from broker.http.verbs import STATUS, facts_of, too_large
+from broker.http.verbs import STATUS, facts_of
 from sapwood.protocol.bundles import Message, Properties
 from sapwood.protocol.errors import SapwoodError
 
@@ -169,12 +169,7 @@ class Stateless:
 
     async def _publish(self, request: web.Request, line: HttpLine, rights: Rights) -> Published:
         asked = _read(PUBLISH, request)
-        try:
-            payload = await request.read()
-        except web.HTTPRequestEntityTooLarge:
-            payload = None
-        if payload is None or len(payload) > self._settings.max_message:
-            raise too_large(self._settings.max_message + 1, self._settings.max_message)
+        payload = await plain_body(request, self._settings.max_message)
         said = request.headers.get("Content-Type", "")
         properties = Properties(
             correlation_id=asked["correlation_id"],

@@ -17,7 +17,7 @@ from broker.http.api.description import describe
 from broker.http.api.following import stream
 from broker.http.guard import address, asker
 from broker.http.ports import NodePort
-from broker.http.refusals import cut_when_refused, refusal
+from broker.http.refusals import cut_when_refused, plain_body, refusal
 from broker.http.settings import HttpSettings
 from sapwood.protocol.errors import SapwoodError
 
@@ -26,6 +26,7 @@ _STATUS: Final = {
     "BAD_REQUEST": 400,
     "GIVEN": 409,
     "REFUSED": 409,
+    "TOO_LARGE": 413,
     "QUEUE_FULL": 429,
     "BUSY": 503,
     "UNREACHABLE": 504,
@@ -63,18 +64,18 @@ class Api:
         return web.Response(body=self._description, content_type="application/json")
 
     def _handler(self, operation: Operation) -> Any:
-        operators = self._settings.operators
+        operators, most = self._settings.operators, self._settings.max_message
 
         async def handle(request: web.Request) -> web.StreamResponse:
             data = b""
             refused = refusal(request, operators, operation.least_role)
-            if refused is None and operation.body is not None:
-                data = await request.read()  # which may take long: the file may have changed by then
-                refused = refusal(request, operators, operation.least_role)
-            if refused is not None:
-                return refused
-            who = asker(request, operators)
             try:
+                if refused is None and operation.body is not None:
+                    data = await plain_body(request, most)  # may take long: the file may have changed by then
+                    refused = refusal(request, operators, operation.least_role)
+                if refused is not None:
+                    return refused
+                who = asker(request, operators)
                 values = operation.read(request.match_info, request.query, data)
                 answer = await carry_out(self._node.running, operation, values, who, address(request))
                 if operation.media == NDJSON:

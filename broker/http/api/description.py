@@ -17,7 +17,10 @@ State, administration and messages of one Sapwood node. Times are in seconds, si
 
 Where the node has a token every call needs it. Without one they are answered over a direct connection from
 this machine only, under one of its names. They are refused to web pages of other origins. Lists have bounds:
-`next` of an answer goes into `after` for the page that follows."""
+`next` of an answer goes into `after` for the page that follows. Bodies are not packed (`Content-Encoding`).
+
+Requests that are none of these calls are answered in plain text: 400, 404, 405 and 417, 413 and 414 and 431
+where the body, the first line or the head is too long."""
 _REFUSED: Final = (
     "The token is needed, the page is of another origin, or the Host is no name of this machine."
 )

@@ -1,6 +1,7 @@
 """The API of a real node: each call does what it says, and answers as it is described."""
 
 import asyncio
+import gzip
 import json
 from typing import Any
 
@@ -44,6 +45,14 @@ async def test_status_says_all_that_it_promises(api: Any, client: Client) -> Non
     assert status["subscriptions"][0]["name"] == "daily"
     assert "till-7-secret" not in json.dumps(status)
     assert set(status["rates"]) >= {"in_per_s", "out_per_s", "entered_per_s", "delivered_per_s"}
+
+
+@pytest.mark.parametrize("call", ["POST /api/permits", "POST /api/publish/queue:sales"])
+@pytest.mark.parametrize("body", [b"{}", gzip.compress(bytes(1_000_000))])
+async def test_a_packed_body_is_refused_and_not_unpacked(api: Any, call: str, body: bytes) -> None:
+    options = {"data": body, "headers": {"Content-Encoding": "gzip"}, "compress": False}
+    found = await api(call, 400, **options)
+    assert "expected a body that is not packed" in found["text"]
 
 
 async def test_what_is_wrong_with_a_request_is_said(api: Any) -> None:
