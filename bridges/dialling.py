@@ -3,14 +3,14 @@
 import socket
 import ssl
 
-from bridges.tls import CERTIFICATE
+from bridges.tls import CERTIFICATE, untimely
 
 
 def why_not(error: Exception, where: str, *, hint: str = "", seconds: float = 0.0) -> str:
     """`where`: what was dialled. `hint`: said of what cannot be reached. `seconds`: how long was waited."""
     match error:
         case ssl.SSLCertVerificationError():
-            return (
+            return untimely(where, error.verify_message) or (
                 f"the certificate of {where} is not trusted ({error.verify_message}): name its authority in"
                 " the setting `ca`, and dial the name that it carries"
             )

@@ -23,6 +23,15 @@ _NOT_TLS: Final = frozenset({"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "PA
 """The words of OpenSSL, each version another, for a peer that does not speak TLS."""
 
 
+def untimely(where: str, why: str) -> str:
+    """Of a certificate that does not hold now, by the words of OpenSSL; '' of one that is wrong otherwise."""
+    if "expired" in why:
+        return f"the certificate of {where} has expired: renew it there (is the clock here right?)"
+    if "not yet valid" in why:
+        return f"the certificate of {where} does not hold yet: is the clock right, here and there?"
+    return ""
+
+
 class TlsError(LocalError):
     """A certificate, key or CA that cannot be used."""
 

@@ -104,7 +104,9 @@ def _explain(error: BaseException, uri: str, timeout: float) -> str:
         case aiohttp.WSServerHandshakeError():
             return f"{uri} answered HTTP {error.status}: is it a Sapwood node, and is the path /session?"
         case aiohttp.ClientConnectorCertificateError():
-            why = getattr(error.certificate_error, "verify_message", "") or error.certificate_error
+            why = str(getattr(error.certificate_error, "verify_message", "") or error.certificate_error)
+            if "expired" in why or "not yet valid" in why:
+                return f"the certificate of {uri} is not good at this time ({why}): is the clock right?"
             return f"the certificate of {uri} is not trusted ({why}): name its authority (`ca`, --ca)"
         case aiohttp.ClientConnectorSSLError():
             return f"TLS with {uri} failed ({error.os_error.strerror}): does its port speak http and ws only?"

@@ -9,7 +9,7 @@ from websockets.exceptions import InvalidHandshake, InvalidStatus
 from websockets.http11 import Response
 
 from bridges.carriers.base import CarrierBroken, CarrierBusy, CarrierEnded, CarrierError
-from bridges.tls import TlsSettings, is_not_tls
+from bridges.tls import TlsSettings, is_not_tls, untimely
 
 _WELL: Final = (1000, 1001)
 _BUSY: Final = 1013
@@ -85,8 +85,8 @@ def explain_status(answer: Response, uri: str, tls: TlsSettings | None) -> Carri
 
 def _explain_certificate(error: Exception, uri: str) -> str:
     why = getattr(error, "verify_message", "") or str(error)
-    if "expired" in why:
-        return f"the certificate of {uri} has expired: renew it there (is the clock here right?)"
+    if text := untimely(uri, why):
+        return text
     if "match" in why.lower() or "not valid for" in why:
         return f"the certificate of {uri} is for another host ({why}): dial the name that it carries"
     return f"the certificate of {uri} is not trusted ({why}): name its authority in the setting `ca`"

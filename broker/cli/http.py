@@ -10,7 +10,7 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 from urllib.request import HTTPHandler, HTTPSHandler, OpenerDirector, ProxyHandler, Request, build_opener
 
-from bridges.tls import is_not_tls
+from bridges.tls import is_not_tls, untimely
 from broker.cli.errors import FAILED, WRONG_USE, CommandError
 from broker.cli.tls import Tls
 from config.schemes import DIRECT
@@ -104,9 +104,8 @@ def _unanswered(base: str, reason: object) -> str:
     text = getattr(reason, "strerror", None) or str(reason)
     if isinstance(reason, SSLCertVerificationError):
         why = reason.verify_message
-        if "expired" in why:
-            return f"the certificate of {base} has expired: renew it there (is the clock here right?)"
-        return f"the certificate of {base} is not trusted ({why}): name its authority with --ca"
+        wrong = f"the certificate of {base} is not trusted ({why}): name its authority with --ca"
+        return untimely(base, why) or wrong
     if is_not_tls(reason):
         return f"{base} does not speak TLS: write http://"
     if isinstance(reason, RemoteDisconnected | ConnectionResetError | BrokenPipeError) and base.startswith(

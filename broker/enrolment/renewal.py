@@ -1,4 +1,5 @@
-"""A running node renews its certificate: after two thirds of its lifetime, or at once where it has ended.
+"""A running node renews its certificate: after two thirds of its lifetime, or at once where it has ended, or
+begins later.
 
 Law: the next key is on disk before the parent hears of it, and certificate and key take the place of the old
 ones in one step, so that a crash at any moment leaves a pair that the parent knows. A link that is up goes
@@ -14,10 +15,10 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from bridges import certificates
-from bridges.certificates import CertificateError
+from bridges.certificates import SERVER_BACKDATE, CertificateError
 from broker.core.policy import Policy
 from broker.enrolment import proofs
-from broker.enrolment.authority import RENEW_AFTER
+from broker.enrolment.authority import PLAUSIBLE, RENEW_AFTER
 from broker.enrolment.contact import ask, context_for
 from broker.enrolment.errors import EnrolmentError, EnrolmentRefused, ParentUnreachable
 from broker.enrolment.joining import ways_of
@@ -83,17 +84,29 @@ class CertificateRenewal(Policy):
         self.begins, self.ends = found.begins, found.ends
 
     def due_in(self) -> float:
-        """Seconds until the certificate is to be renewed; 0 or less: now."""
-        lifetime = self.ends - self.begins
-        return self.begins + lifetime * RENEW_AFTER * self._earlier - self._clock()
+        """Seconds until the certificate is to be renewed; 0 or less: now.
+
+        One that clocks which were ahead have made is refused until it begins, so it is renewed at once.
+        Clocks may differ by less than a day; one that was never set says nothing.
+        """
+        now, lifetime = self._clock(), self.ends - self.begins
+        if PLAUSIBLE <= now < self.begins - SERVER_BACKDATE:
+            return 0.0
+        return self.begins + lifetime * RENEW_AFTER * self._earlier - now
 
     async def run(self) -> None:
         """Until cancelled."""
         while True:
-            pause = min(self.due_in(), _LOOK_EVERY)
-            if pause <= 0:
-                pause = await self._attempt()
-            await asyncio.sleep(max(pause, 0.0))
+            await asyncio.sleep(max(await self._look_whether_due(), 0.0))
+
+    async def _look_whether_due(self) -> float:
+        """Renew it if so; returns seconds until the next look."""
+        pause = min(self.due_in(), _LOOK_EVERY)
+        if pause <= 0:
+            return await self._attempt()
+        if self._pause > _FIRST_PAUSE:  # attempts failed while a clock was wrong
+            self._pause, self.error = _FIRST_PAUSE, ""
+        return pause
 
     async def _attempt(self) -> float:
         """Renew, or say why not; returns seconds until the next look."""

@@ -14,9 +14,9 @@ def broken() -> ssl.SSLError:
     return error
 
 
-def untrusted() -> ssl.SSLCertVerificationError:
+def untrusted(why: str = "self-signed certificate") -> ssl.SSLCertVerificationError:
     error = ssl.SSLCertVerificationError(1, "failed")
-    error.verify_message = "self-signed certificate"
+    error.verify_message = why
     return error
 
 
@@ -24,6 +24,8 @@ def untrusted() -> ssl.SSLCertVerificationError:
     ("error", "text"),
     [
         (untrusted(), "the certificate of hq is not trusted (self-signed certificate): name its"),
+        (untrusted("certificate has expired"), "the certificate of hq has expired: renew it there"),
+        (untrusted("certificate is not yet valid"), "the certificate of hq does not hold yet: is the clock"),
         (broken(), "TLS with hq failed: WRONG_VERSION_NUMBER; is it the port for TLS?"),
         (socket.gaierror(-2, "Name or service not known"), "hq: its host is not known to DNS (Name or"),
         (TimeoutError(), "hq did not answer within 3 s"),

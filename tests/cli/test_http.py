@@ -130,10 +130,17 @@ def test_who_asks_without_tls_where_there_is_some_or_trusts_nobody_is_told_so(
             ask(running.url.replace("http:", "https:"), "/api/status")
 
 
-def test_who_asks_a_node_whose_certificate_has_ended_is_told_to_renew_it() -> None:
+@pytest.mark.parametrize(
+    ("why", "told"),
+    [
+        ("certificate has expired", "has expired: renew it"),
+        ("certificate is not yet valid", "does not hold yet: is the clock right"),
+    ],
+)
+def test_who_asks_a_node_whose_certificate_does_not_hold_now_is_told_so(why: str, told: str) -> None:
     error = ssl.SSLCertVerificationError(1, "certificate verify failed")
-    error.verify_message = "certificate has expired"
-    assert _unanswered("https://hq", error).startswith("the certificate of https://hq has expired: renew it")
+    error.verify_message = why
+    assert _unanswered("https://hq", error).startswith(f"the certificate of https://hq {told}")
 
 
 def test_who_asks_with_tls_where_there_is_none_is_told_so_at_once(running: Any) -> None:

@@ -141,3 +141,32 @@ async def test_clocks_that_differ_too_much_make_no_endless_round(store, desk, mo
     assert all(pause >= 0.5 for pause in pauses)
     assert pauses[3] >= 4.0
     assert "the clocks here and at the parent differ" in store.error
+
+
+async def test_a_certificate_of_clocks_that_were_ahead_is_renewed_when_they_are_right_again(
+    store, desk
+) -> None:
+    """It begins in two months, and the parent would refuse it until then."""
+    desk.now += 60 * DAY
+    await store.renew()
+    desk.now -= 60 * DAY
+    assert await store._look_whether_due() == 0.0
+    assert store.renewed == 2
+    assert certificates.facts(store._file.read_bytes()).begins == desk.now
+    assert store.due_in() == 20 * DAY
+
+
+async def test_clocks_may_differ_by_hours_and_one_that_was_never_set_asks_for_nothing(store, desk) -> None:
+    store._clock = lambda: desk.now - DAY
+    assert store.due_in() == 21 * DAY
+    store._clock = lambda: 60.0
+    assert await store._look_whether_due() == 60.0
+
+
+async def test_what_failed_while_the_clock_was_wrong_is_no_error_once_it_is_right(store, desk) -> None:
+    store._clock = lambda: desk.now + 60 * DAY
+    assert await store._look_whether_due() > 0
+    assert store.status()["error"]
+    store._clock = desk.clock
+    assert await store._look_whether_due() == 60.0
+    assert store.status()["error"] == ""

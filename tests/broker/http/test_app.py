@@ -3,6 +3,7 @@
 import asyncio
 import socket
 import ssl
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +87,20 @@ async def test_everything_over_tls(node: Any, tmp_path: Path) -> None:
         await client.send_many("queue:q", [b"x" * 1000] * 3000)
     with pytest.raises(ConnectFailed, match="is not trusted"):
         await connect(uri, timeout=0.1).open()
+    await opened.cleanup()
+
+
+async def test_who_asks_a_node_whose_certificate_does_not_hold_yet_looks_at_the_clock(
+    node: Any, tmp_path: Path
+) -> None:
+    authority, begins = trustme.CA(), datetime.now(UTC) + timedelta(days=60)
+    leaf = authority.issue_cert("127.0.0.1", not_before=begins, not_after=begins + timedelta(days=30))
+    leaf.private_key_and_cert_chain_pem.write_to_path(str(tmp_path / "node.pem"))
+    authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
+    opened = await listen(node, "127.0.0.1", 0, server_context(tmp_path / "node.pem", tmp_path / "node.pem"))
+    uri = f"https://127.0.0.1:{opened.addresses[0][1]}"
+    with pytest.raises(ConnectFailed, match=r"not yet valid\): is the clock right"):
+        await connect(uri, ca=str(tmp_path / "ca.pem"), timeout=60).open()
     await opened.cleanup()
 
 
