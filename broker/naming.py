@@ -19,6 +19,8 @@ from config.model import Site
 from sapwood.protocol.errors import Refusal
 from treeconnector.link import Link
 
+MOST_DRAWN: Final = 8
+"""Names after the first, of one process. If all are taken, it is the parent that is not what it should be."""
 _SETTLED: Final = 30.0
 _IN_USE: Final = "name in use"
 _DIGITS: Final = "0123456789"
@@ -61,10 +63,13 @@ def renamed(site: Site) -> Site:
 class Naming:
     """Watches over the name of one node. `drawn`: its file gives none. `taken`: it has to be another one."""
 
-    def __init__(self, host: Host, rows: Iterable[MetaRow], *, drawn: bool) -> None:
-        """`rows`: what an earlier start has noted."""
+    def __init__(self, host: Host, rows: Iterable[MetaRow], *, draws: int | None) -> None:
+        """`rows`: what an earlier start has noted. `draws`: further names that may be drawn, None = the file
+        gives one.
+        """
         self._host = host
-        self.drawn = drawn
+        self.drawn = draws is not None
+        self._draws = draws
         self.taken = False
         self._marked = any(row.name == _IN_USE for row in rows)
 
@@ -81,7 +86,7 @@ class Naming:
 
     def ended(self, link: Link) -> None:
         """A link to the parent is over. If the name is another node's, and not in use here: another one."""
-        if not self.drawn or link.refusal is not Refusal.NAME:
+        if not self._draws or link.refusal is not Refusal.NAME:
             return
         if not self.is_in_use():
             self.taken = True

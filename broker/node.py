@@ -75,15 +75,16 @@ _log = logging.getLogger("sapwood.node")
 class Node:
     """One site's node. `start`, then `stop`; errors at start are `SapwoodError`s that say what to do.
 
-    `read`: reads its file again. `drawn_name`: the file gives none. `port`: that it listens on.
+    `read`: reads its file again. `draws`: further names that may be drawn, None = the file gives one. `port`:
+    that it listens on.
     `running`: for operators' work, `report`: for those who look; both once it has started.
     """
 
     def __init__(
-        self, site: Site, *, drawn_name: bool = False, read: Callable[[], Site] | None = None
+        self, site: Site, *, draws: int | None = None, read: Callable[[], Site] | None = None
     ) -> None:
         self.site = site
-        self._drawn_name = drawn_name
+        self._draws = draws
         self._read = read
         self._started_at, self._began = time.time(), time.monotonic()
         self.driver: CoreDriver
@@ -108,7 +109,7 @@ class Node:
             loaded, chronicle = store.load(), Chronicle(site)
             room = Room(site.limits.disk_reserve, Admission(intake_bounds(site)))
             driver = self.driver = self._drive(store, loaded, chronicle, room, secrets, grants)
-            self.naming = Naming(driver, loaded.rows(MetaRow), drawn=self._drawn_name)
+            self.naming = Naming(driver, loaded.rows(MetaRow), draws=self._draws)
             registry = registry_of(site, loaded, driver.committer.commit, driver.now)
             self._sharing = sharing_of(driver, registry, loaded.meta)
             forwards = Forwards(driver, driver.wires, site)

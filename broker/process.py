@@ -12,7 +12,7 @@ from typing import Final
 from broker import memory, threads
 from broker.core.errors import SwitchError
 from broker.loops import quick_loop
-from broker.naming import named, renamed
+from broker.naming import MOST_DRAWN, named, renamed
 from broker.node import Node
 from broker.watchdog import Watchdog
 from config.model import Site
@@ -33,10 +33,11 @@ async def _run(site: Site, read: Callable[[], Site] | None) -> int:
     await threads.prepare(loop)
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    drawn, site = not site.name, named(site)
-    while (code := await _run_once(Node(site, drawn_name=drawn, read=read), stop)) is None:
-        taken, site = site.name, renamed(site)
-        _log.warning("! the name %s is taken: this node is %s from now on", taken, site.name)
+    draws, site = None if site.name else MOST_DRAWN, named(site)
+    while (code := await _run_once(Node(site, draws=draws, read=read), stop)) is None:
+        taken, site, draws = site.name, renamed(site), (draws or 1) - 1
+        last = "" if draws else ", whatever its parent says: it has refused them all. Is it the right one?"
+        _log.warning("! the name %s is taken: this node is %s from now on%s", taken, site.name, last)
     return code
 
 

@@ -147,6 +147,8 @@ def objection(mine: Hello, theirs: Hello, *, dials: bool) -> tuple[Refusal, str]
         return Refusal.VERSION, f"{_versions(child)}, {_versions(parent)}: upgrade the older one"
     if child.tree != parent.tree:
         return Refusal.TREE, f"{_tree(child)}, its parent {_tree(parent)}"
+    if child.incarnation == parent.incarnation:
+        return Refusal.CYCLE, f"{child.name} has dialled itself: give the address of the node that is meant"
     mesh = is_mesh(child, parent)
     roles = role_of(child.role), role_of(parent.role)
     why = why_not_beside(*roles) if mesh else why_not_below(*roles)

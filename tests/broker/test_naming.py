@@ -1,17 +1,24 @@
 """A name that is drawn: readable, kept with the store, never that of a file."""
 
+import asyncio
 import re
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
+from broker import process
 from broker.core.sessions.sessions import Connection
 from broker.naming import draw, named, renamed
 from broker.node import Node
 from broker.store import Store, StoreCorrupt
 from config.load import load
 from config.model import AdvisoryLog, Listener, Site
+from sapwood.protocol.errors import Refusal
 from sapwood.protocol.names import own_name
+from treeconnector.link import Link
 
 
 def test_a_drawn_name_is_readable_and_legal() -> None:
@@ -57,9 +64,7 @@ def test_what_is_no_store_has_no_name(tmp_path: Path) -> None:
 
 async def test_what_an_application_has_left_keeps_the_name(tmp_path: Path) -> None:
     log = AdvisoryLog(enabled=False)
-    node = Node(
-        Site(name="york", data=tmp_path, listener=Listener(port=0), advisory_log=log), drawn_name=True
-    )
+    node = Node(Site(name="york", data=tmp_path, listener=Listener(port=0), advisory_log=log), draws=1)
     await node.start()
     try:
         assert not node.naming.is_in_use()
@@ -70,3 +75,28 @@ async def test_what_an_application_has_left_keeps_the_name(tmp_path: Path) -> No
         assert repr(node.naming) == "<Naming york drawn=True taken=False>"
     finally:
         await node.stop()
+
+
+async def test_a_parent_that_refuses_every_name_is_given_so_many_and_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The node started again and again, several times a second, and nobody could look at it."""
+    started = []
+
+    async def run_once(node: Node, _stop: asyncio.Event) -> int | None:
+        await node.start()
+        try:
+            started.append(node.site.name)
+            node.naming.ended(cast("Link", SimpleNamespace(refusal=Refusal.NAME)))
+            return None if node.naming.taken else 0
+        finally:
+            await node.stop()
+
+    monkeypatch.setattr(process, "_run_once", run_once)
+    monkeypatch.setattr(process, "MOST_DRAWN", 2)
+    site = Site(data=tmp_path, listener=Listener(port=0), advisory_log=AdvisoryLog(enabled=False))
+    assert await process._run(replace(site, name=""), None) == 0
+    assert len(set(started)) == len(started) == 3
+    assert f"this node is {started[-1]} from now on, whatever its parent says" in caplog.text
+    assert await process._run(replace(site, name=started[-1]), None) == 0
+    assert len(started) == 4, "a name of the file is never overruled"

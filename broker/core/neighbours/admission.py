@@ -168,9 +168,8 @@ class LinkAdmission:
         above = (*hello.chain, *hello.above) if link.dials else (*ancestry.chain, *ancestry.names)
         if (me if link.dials else hello.name) in above:
             chain = " > ".join(hello.chain if link.dials else ancestry.chain)
-            raise LinkRefused(
-                Refusal.CYCLE, f"{me!r} and {hello.name!r} would be each other's parent: {chain}"
-            )
+            text = f"{me!r} and {hello.name!r} would be each other's parent: {chain}"
+            raise LinkRefused(Refusal.CYCLE, f"{text}; give one of these another parent")
         why = why_not_below(child, parent)
         if why:
             reason = Refusal.ROLE if child.has_parent else Refusal.SECOND_ROOT
