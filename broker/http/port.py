@@ -5,11 +5,12 @@ that takes a tenth of a second. Nobody ever asks most leaves for a page, and eac
 """
 
 import asyncio
+import logging
 import ssl
 import time
 from collections.abc import Callable
 from importlib import import_module
-from typing import Final, Protocol
+from typing import Final, Protocol, cast
 
 from broker.http.encrypted import Encrypted, Failed
 from broker.http.front import Front
@@ -18,7 +19,12 @@ from broker.http.settings import HttpSettings
 from broker.http.verbs import Verbs
 from broker.intake import Acceptor, Admission, Guest, Narrow, open_listeners
 
+_log = logging.getLogger("sapwood.node")
 _LOOK_EVERY: Final = 10.0
+_UNSERVED: Final = (
+    b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 67\r\nConnection: close\r\n\r\n"
+    b"this node cannot load what serves that: its log says why; start it\n"
+)
 
 
 class Served(Protocol):
@@ -32,20 +38,25 @@ class Served(Protocol):
 
 
 class Pages:
-    """All that is served beside the verbs, made by `build` when first needed."""
+    """All that is served beside the verbs, made by `build` when first needed.
+
+    Where they cannot be made, who waits for them is told so, and they are tried again for the next one.
+    """
 
     def __init__(self, build: Callable[[], Served]) -> None:
         self._build = build
         self._served: Served | None = None
         self._making: asyncio.Task[None] | None = None
         self._waiting: list[Callable[[], None]] = []
+        self._failed = False
+        self._why = ""
 
     def __repr__(self) -> str:
         return f"<Pages {'made' if self._served else 'not needed yet'}>"
 
     def are_ready(self, call: Callable[[], None]) -> bool:
         """Whether connections may be handed over. If not, `call` is called when they may."""
-        if self._served is not None:
+        if self._served is not None or self._failed:
             return True
         self._waiting.append(call)
         if self._making is None:
@@ -53,24 +64,54 @@ class Pages:
         return False
 
     async def _make(self) -> None:
-        await asyncio.get_running_loop().run_in_executor(None, import_module, "broker.http.app")
-        served = self._build()
-        await served.setup()
-        self._served = served
+        try:
+            await asyncio.get_running_loop().run_in_executor(None, import_module, "broker.http.app")
+            served = self._build()
+            await served.setup()
+            self._served = served
+        except Exception as error:
+            self._say(error)
+            self._failed = True
         waiting, self._waiting = self._waiting, []
         for call in waiting:
             call()
+        self._failed, self._making = False, None
+
+    def _say(self, error: Exception) -> None:
+        """Once for each reason: strangers may ask."""
+        why = f"{type(error).__name__}: {error}"
+        if isinstance(error, MemoryError):
+            context = {"message": "no memory for the pages", "exception": error}
+            asyncio.get_running_loop().call_exception_handler(context)
+        elif why != self._why:
+            _log.error(
+                "! neither status nor pages, links and sessions can be served: %s. Was the program"
+                " replaced while it ran? Start the node again",
+                why,
+            )
+        self._why = why
 
     def protocol(self) -> asyncio.Protocol:
         """The reader of one more connection. Only when they are ready."""
-        assert self._served is not None
-        return self._served.protocol()
+        return self._served.protocol() if self._served is not None else _Unserved()
 
     async def cleanup(self) -> None:
         if self._making is not None:
             await self._making
         if self._served is not None:
             await self._served.cleanup()
+
+
+class _Unserved(asyncio.Protocol):
+    """Of a connection whose request nobody can read."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        if not self._transport.is_closing():
+            self._transport.write(_UNSERVED)
+            self._transport.close()
 
 
 class Port:

@@ -74,6 +74,23 @@ async def test_closing_the_port_ends_waiting_requests(serve: Any, node: Any) -> 
     assert len(node.switch.closed) == 1
 
 
+async def test_what_serves_pages_and_cannot_be_loaded_is_told_and_tried_again(
+    port: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As where the program's files were replaced under the node. All who asked waited for ever."""
+
+    def gone(name: str) -> None:
+        raise ModuleNotFoundError(f"No module named {name!r}")
+
+    with monkeypatch.context() as replaced:
+        replaced.setattr("broker.http.port.import_module", gone)
+        for path in ("/healthz", "/link"):
+            answer = await (await port.dial()).ask(path)
+            assert (answer.status, b"its log says why" in answer.body) == (503, True)
+    assert caplog.text.count("No module named 'broker.http.app'. Was the program replaced") == 1
+    assert (await (await port.dial()).ask("/healthz")).status == 200
+
+
 async def test_everything_over_tls(node: Any, tmp_path: Path) -> None:
     authority = trustme.CA()
     leaf = authority.issue_cert("127.0.0.1")
