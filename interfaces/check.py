@@ -9,7 +9,7 @@ from pathlib import Path as Folder
 from typing import Final
 
 from interfaces.errors import Problem
-from interfaces.finite import in_circles, without_value
+from interfaces.finite import MOST_LEVELS, MOST_PARTS, in_circles, least, without_value
 from interfaces.load import Catalogue, survey
 from interfaces.model import (
     BUILT_IN,
@@ -231,6 +231,14 @@ class _Checker:
         for key in without_value(self._types) - circles:
             each = self._types[key].definition
             said = f"{each.name!r} has no end, since it needs itself: put an option or array between"
+            self._wrong(each.at, said)
+        too_large = [key for key, size in least(self._types).items() if size.is_too_much]
+        for key in too_large[:1]:  # the smallest; those that need it are so too
+            each = self._types[key].definition
+            said = (
+                f"each value of {each.name!r} has more than {MOST_PARTS} parts, or {MOST_LEVELS} in each"
+                " other: put an option or array between"
+            )
             self._wrong(each.at, said)
 
 

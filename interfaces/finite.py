@@ -1,4 +1,4 @@
-"""Which definitions rest on something in the end, and do not need themselves.
+"""Which definitions rest on something in the end, and do not need themselves; and how large values must be.
 
 A definition has one or several ways to be; each way needs others. It is founded if all that one of its ways
 needs is founded. A struct that has itself as a field is not: none of its values could ever be written down.
@@ -8,9 +8,26 @@ Law: time in proportion to the number of needs, whatever needs what.
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from heapq import heappop, heappush
+from typing import Final, NamedTuple
 
 from interfaces.model import Alias, Applied, Struct, Type, Variant
 from interfaces.scope import Found, Key, Scope
+
+MOST_PARTS: Final = 10_000
+MOST_LEVELS: Final = 256
+"""Of defined types in each other, in the smallest value of a type."""
+
+
+class Least(NamedTuple):
+    """The smallest value of a type: how many values of defined types are in it, and on how many levels."""
+
+    parts: int
+    levels: int
+
+    @property
+    def is_too_much(self) -> bool:
+        return self.parts > MOST_PARTS or self.levels > MOST_LEVELS
 
 
 def founded(ways: Mapping[Key, Sequence[set[Key]]]) -> set[Key]:
@@ -39,19 +56,60 @@ def founded(ways: Mapping[Key, Sequence[set[Key]]]) -> set[Key]:
 def without_value(types: Mapping[Key, Found]) -> set[Key]:
     """The types of which no value can be written down."""
 
-    def needs(type_: Type, scope: Scope) -> set[Key]:
-        return {found.key for found in references(type_, scope, all_of_it=False) if found.key in types}
+    ways = {key: [set(way) for way in several] for key, several in _ways(types).items()}
+    return set(ways) - founded(ways)
 
-    ways: dict[Key, list[set[Key]]] = {}
+
+def least(types: Mapping[Key, Found]) -> dict[Key, Least]:
+    """The smallest value of each type that has one, the smallest of all first: Knuth's Dijkstra."""
+    ways = _ways(types)
+    users: dict[Key, list[tuple[Key, int]]] = defaultdict(list)
+    missing: dict[tuple[Key, int], int] = {}
+    sizes: dict[Key, Least] = {}
+    waiting: list[tuple[Least, Key]] = []
+
+    def whole(node: Key, number: int) -> None:
+        inner = [sizes[need] for need in ways[node][number]]
+        size = Least(
+            1 + sum(each.parts for each in inner), 1 + max((each.levels for each in inner), default=0)
+        )
+        heappush(waiting, (size, node))
+
+    for node, several in ways.items():
+        for number, needs in enumerate(several):
+            missing[node, number] = len(set(needs))
+            for need in set(needs):
+                users[need].append((node, number))
+            if not needs:
+                whole(node, number)
+    while waiting:
+        size, node = heappop(waiting)
+        if node not in sizes:
+            sizes[node] = size
+            for way in users[node]:
+                missing[way] -= 1
+                if missing[way] == 0:
+                    whole(*way)
+    return sizes
+
+
+def _ways(types: Mapping[Key, Found]) -> dict[Key, list[list[Key]]]:
+    """By type, its ways to be: the types of which each needs a value, as often as it does."""
+
+    def needs(type_: Type | None, scope: Scope) -> list[Key]:
+        all_of_it = references(type_, scope, all_of_it=False) if type_ else ()
+        return [found.key for found in all_of_it if found.key in types]
+
+    ways: dict[Key, list[list[Key]]] = {}
     for key, found in types.items():
         match found.definition:
             case Struct(fields=fields):
-                ways[key] = [set().union(*(needs(each.type, found.scope) for each in fields))]
+                ways[key] = [[need for each in fields for need in needs(each.type, found.scope)]]
             case Variant(cases=cases):
-                ways[key] = [needs(each.type, found.scope) if each.type else set() for each in cases]
+                ways[key] = [needs(each.type, found.scope) for each in cases]
             case Alias(type=type_):
                 ways[key] = [needs(type_, found.scope)]
-    return set(ways) - founded(ways)
+    return ways
 
 
 def in_circles(types: Mapping[Key, Found]) -> set[Key]:

@@ -124,6 +124,23 @@ def test_mistakes_of_types(text: str, mistakes: list[str]) -> None:
     assert sorted(types(text)) == sorted(mistakes)
 
 
+@pytest.mark.parametrize(("fields", "last", "least"), [("ab", 12, 13), ("a", 255, 256)])
+def test_the_smallest_value_of_a_type_is_small(fields: str, last: int, least: int) -> None:
+    """Structs that each hold the one before, in each of their fields; what is too large is told once."""
+
+    def chain(count: int) -> str:
+        def struct(number: int) -> str:
+            inner = " ".join(f'{each}: t{number - 1} "A."' for each in fields)
+            return f'struct t{number} "T." {{ {inner} }} '
+
+        return 'struct t0 "T." { a: unit "A." } ' + "".join(map(struct, range(1, count + 1)))
+
+    assert types(chain(last)) == []
+    (said,) = types(chain(last + 20))
+    assert f"each value of 't{least}' has more than 10000 parts, or 256 in each other: put an" in said
+    assert types(chain(last + 9).replace(f": t{last} ", f": array<t{last}> ")) == []
+
+
 def test_names_for_names_have_an_end() -> None:
     def chain(count: int) -> str:
         return "".join(f'type a{n} = a{n + 1} "A." ' for n in range(count)) + f'type a{count} = int64 "A."'
