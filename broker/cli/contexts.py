@@ -44,7 +44,8 @@ class Contexts(msgspec.Struct, omit_defaults=True):
         """Raises `CommandError` for a name that is not there."""
         if name not in self.contexts:
             known = ", ".join(sorted(self.contexts)) or "none"
-            raise CommandError(f"context {name!r} is none of yours ({known}): add it first", WRONG_USE)
+            advice = "name one of these, or add it" if self.contexts else "`sapwood context add` makes one"
+            raise CommandError(f"context {name!r} is none of yours ({known}): {advice}", WRONG_USE)
         return self.contexts[name]
 
     def add(self, name: str, context: NodeContext) -> None:

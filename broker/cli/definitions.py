@@ -48,12 +48,13 @@ def _write(file: Path, text: str) -> None:
 
 def import_from(api: NodeApi, file: Path, *, check: bool, as_json: bool) -> None:
     """Take them; with `check`, say only what would change. Raises `CommandError`."""
+    expected = f"{file}: expected the JSON that `definitions export` writes"
     try:
         body: Any = json.loads(read_given(file))
     except (ValueError, RecursionError) as error:
-        raise CommandError(f"{file}: expected the JSON that `definitions export` writes: {error}") from None
+        raise CommandError(f"{expected}: {error}", WRONG_USE) from None
     if not isinstance(body, dict):
-        raise CommandError(f"{file}: expected the JSON that `definitions export` writes", WRONG_USE)
+        raise CommandError(expected, WRONG_USE)
     done = api.change("POST", _PATH, body, check=check)
     if as_json:
         print_json(done)

@@ -41,5 +41,6 @@ def test_all_mistakes_of_a_long_file_are_printed(running: Any, sapwood: Sapwood,
     assert [each.partition(":")[0] for each in said[1:]] == [f"queues[{number}]" for number in range(60)]
     for text in ("[]", "{", "[" * 100_000):
         file.write_text(text, "utf-8")
-        with pytest.raises(CommandError, match="expected the JSON that"):
+        with pytest.raises(CommandError, match="expected the JSON that") as error:
             sapwood("definitions", "import", str(file))
+        assert error.value.exit_code == 2
