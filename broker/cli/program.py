@@ -7,6 +7,7 @@ A node is run without the machinery of the command line: what that loads would s
 import io
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from broker.cli.errors import explain, wants_traceback
@@ -25,7 +26,8 @@ def main() -> None:
         text, exit_code = explain(error)
         print(f"sapwood: {printable(text)}", file=sys.stderr)  # it may be a peer's
         if "--json" in sys.argv:
-            print_json({"error": text, "exit_code": exit_code})
+            with suppress(OSError):  # that it takes nothing may be the error
+                print_json({"error": text, "exit_code": exit_code})
         raise SystemExit(exit_code) from None
 
 

@@ -135,7 +135,10 @@ def test_one_of_several_is_chosen_for_a_command_or_for_all(
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["status", "--context", "leeds"], "'leeds' is none of yours \\(hq\\): name one of these, or add it$"),
+        (
+            ["status", "--context", "leeds"],
+            "'leeds' is none of yours \\(hq\\): name one of these, or add it$",
+        ),
         (["context", "use", "leeds"], "none of yours"),
         (["context", "remove", "leeds"], "none of yours"),
         (["status", "--context", "hq", "--url", "http://127.0.0.1:9"], "leave its address out"),

@@ -95,6 +95,15 @@ def test_an_error_that_a_peer_has_written_is_shown_and_not_obeyed() -> None:
     assert (ran.returncode, ran.stderr) == (1, "sapwood: the service says ·]0;owned·\nno\n")
 
 
+def test_an_output_that_takes_nothing_is_told_once_in_json_too() -> None:
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        command = [sys.executable, "-P", "-c", REFUSED, "--json"]
+        ran = subprocess.run(
+            command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=180, check=False
+        )
+    assert (ran.returncode, ran.stderr) == (1, "sapwood: the service says ·]0;owned·\nno\n")
+
+
 @pytest.mark.parametrize(
     "arguments", [["node", "run"], ["node", "run", "--nonsense"], ["node", "run", "a", "b"]]
 )
