@@ -29,7 +29,7 @@ On Spark: `reading` takes logs in and accounts for every line; `passes` are all 
 | `files` | what became of each file, and of rows that several files have |
 | `given` | tables that are given beside the logs: the use of routes, and figures over time |
 | `history` | the audits of day after day, and followers' counts, as dated tables that other tools read |
-| `holes` | rows that are missing from a node's log, by their numbers |
+| `holes` | rows that are missing from a node's log, and logs that two nodes of one name wrote |
 | `importers` | logs of other people's brokers, read as advisory logs |
 | `java` | finds a Java that runs Spark: the system's from version 17 |
 | `lines` | reads lines of JSON: of the advisory log, or of what another broker wrote (`importers`) |

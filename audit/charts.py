@@ -7,6 +7,7 @@ for the whole process, so that one chart is drawn at a time.
 import io
 import math
 import threading
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from importlib.util import find_spec
@@ -24,7 +25,7 @@ INK: Final = "#22302a"
 FAINT: Final = "#d8ded9"
 TREE_GREEN: Final = "#1b7f4d"
 OTHER: Final = "#8d99a6"
-LEVELS: Final = ("#0f5132", "#2f9e68", "#9bd3b4", "#cfe8d9", "#b7c4bc")
+LEVELS: Final = ("#0f5132", "#2f9e68", "#9bd3b4", "#cfe8d9", "#b7c4bc", OTHER)
 _THEMED: Final = {
     INK: "currentColor",
     FAINT: f"var(--line, {FAINT})",
@@ -33,7 +34,8 @@ _THEMED: Final = {
 }
 """Colours that follow the page where it is dark; a chart by itself has them as they are."""
 LINES: Final = ("#1b7f4d", "#c0504d", "#d9902f", "#4f6bb0", "#7d5ba6", "#5b6b73")
-LEVEL_NAMES: Final = {0: "root", 1: "first level below", 2: "second level", 3: "third level"}
+LEVEL_NAMES: Final = ("root", "first level below", "second level", "third level", "further levels")
+_NO_LEVEL: Final = len(LEVEL_NAMES)
 MOST_REGIONS: Final = 24
 STEPS: Final = (1, 2, 3, 4, 6, 12, 24, 48, 96, 168, 336, 1_000, 10_000, 10**9)
 """Hours between two labels of the time axis."""
@@ -100,16 +102,19 @@ def volume_over_time(rows: Sequence[Row]) -> str:
     if not timed:
         return ""
     hours = _hours({row["hour"] for row in timed})
-    levels = sorted({row["depth"] if row["depth"] is not None else 99 for row in timed})
-    counts = {(row["hour"], 99 if row["depth"] is None else row["depth"]): row["advisories"] for row in timed}
+    counts: Counter[tuple[datetime, int]] = Counter()
+    for row in timed:
+        level = _NO_LEVEL if row["depth"] is None else min(row["depth"], _NO_LEVEL - 1)
+        counts[row["hour"], level] += row["advisories"]
+    levels = sorted({level for _, level in counts})
 
     def paint(axes: "Axes") -> None:
         bottom = [0] * len(hours)
         places = range(len(hours))
         for index, level in enumerate(levels):
-            heights = [counts.get((hour, level), 0) for hour in hours]
-            name = LEVEL_NAMES.get(level, "not in the deployment" if level == 99 else f"level {level}")
-            axes.bar(places, heights, 0.86, bottom, color=LEVELS[min(index, 4)], label=name)
+            heights = [counts[hour, level] for hour in hours]
+            name = "not in the deployment" if level == _NO_LEVEL else LEVEL_NAMES[level]
+            axes.bar(places, heights, 0.86, bottom, color=LEVELS[index], label=name)
             bottom = [low + high for low, high in zip(bottom, heights, strict=True)]
         step = next(step for step in STEPS if len(hours) <= 13 * step)
         days = {hour.date() for hour in hours}
@@ -122,7 +127,7 @@ def volume_over_time(rows: Sequence[Row]) -> str:
         axes.yaxis.set_major_formatter("{x:,.0f}")
         axes.yaxis.grid(True, color=FAINT)
         axes.set_axisbelow(True)
-        axes.legend(frameon=False, ncols=len(levels), loc="upper left", bbox_to_anchor=(0, 1.14))
+        axes.legend(frameon=False, ncols=min(len(levels), 5), loc="lower left", bbox_to_anchor=(0, 1))
 
     return _draw(9.6, 3.2, paint)
 

@@ -177,6 +177,7 @@ def _unjudged(judged: dict[str, Any]) -> str:
         f"{counted(judged['judged'], 'advisory')} of consumers judged, {judged['not_judged']:,} could not be;"
         f" {counted(judged['lines_lost'], 'line')} lost, {counted(judged['files_cut'], 'file')} cut,"
         f" {counted(judged['rows_missing'], 'row')} missing,"
+        f" {counted(judged['nodes_with_two_logs'], 'node')} with two logs of one time,"
         f" {judged['rows_of_other_trees']:,} of other trees;"
         f" {counted(judged['nodes_up_without_log'], 'node')} up without a log"
     )

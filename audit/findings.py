@@ -7,6 +7,7 @@ makes the audit itself doubtful, what costs most.
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, Final
 
 from audit.listing import TWIN
@@ -218,6 +219,22 @@ def _holes(tables: Tables) -> Iterator[Finding]:
         )
 
 
+def _doubles(tables: Tables) -> Iterator[Finding]:
+    doubles = tables["doubles"]
+    if doubles:
+        worst = max(doubles, key=lambda row: row["until"] - row["since"] if row["since"] else timedelta())
+        ends = [f"{worst[end]:%Y-%m-%d %H:%M}" for end in ("since", "until") if worst[end]]
+        when = f", {' to '.join(ends)}" if ends else ""
+        yield Finding(
+            DOUBTFUL,
+            f"{_rows(doubles, 'log')} written beside another of the same name,"
+            f" such as at {worst['node']}{when}.",
+            "Two nodes have one name, or a folder was copied: their rows are in every figure as if one node"
+            " had them. Rename one. If its folder was lost instead, its clock was set back then.",
+            len(doubles),
+        )
+
+
 def _storms(tables: Tables) -> Iterator[Finding]:
     for row in list(tables["storms"])[:2]:
         yield Finding(
@@ -379,6 +396,7 @@ _LOOKS: Final = (
     _unused_lines,
     _other_trees,
     _holes,
+    _doubles,
     _strangers,
     _silent,
     _unjudged,

@@ -96,11 +96,20 @@ class Passes:
 
     def holes(self) -> Table:
         """Rows that are missing from the logs, if the sums say that there are any: `holes.holes`."""
+        few = self._of_suspects()
+        return fetch(holes.holes(few)) if few else holes.NONE
+
+    def doubles(self) -> Table:
+        """Logs that two nodes of one name wrote, if the sums say that there may be any: `holes.doubles`."""
+        few = self._of_suspects()
+        return holes.doubles(fetch(holes.spans(few))) if few else holes.NO_DOUBLES
+
+    def _of_suspects(self) -> "DataFrame | None":
+        """The rows of the nodes whose numbers are not one series without a gap."""
         nodes = [row["node"] for row in rows(holes.suspects(self.intake.rolled))]
         if not nodes:
-            return holes.NONE
-        few = self._events.where(F.col("node").isin(nodes)) if len(nodes) <= SUSPECTS else self._events
-        return fetch(holes.holes(few))
+            return None
+        return self._events.where(F.col("node").isin(nodes)) if len(nodes) <= SUSPECTS else self._events
 
     def told_again(self, nodes: Table) -> Table:
         """Adds that some nodes were told again and again: `told.again`."""

@@ -34,15 +34,15 @@ def within(intake: Intake, period: Period) -> Intake:
     return narrowed(intake, inside, "outside", out)
 
 
-def holes_within(holes: Table, period: Period) -> Table:
-    """Of the rows that are missing those that may be of a time. They are looked for before rows are left out,
+def of_time(found: Table, period: Period) -> Table:
+    """Of `holes` or `doubles` those that may be of a time. They are looked for before rows are left out,
     since a row of another time is no hole."""
     since, until = period
     return query(
-        """from holes where ($since is null or "until" is null or "until" >= $since::timestamptz)
+        """from found where ($since is null or "until" is null or "until" >= $since::timestamptz)
             and ($until is null or since is null or since < $until::timestamptz)
-        order by node, series, first""",
-        holes=holes,
+        order by node, series, since""",
+        found=found,
         since=since,
         until=until,
     )

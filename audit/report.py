@@ -341,6 +341,7 @@ def _intake(tables: Tables, summary: Mapping[str, Any]) -> str:
     parts = (
         _titled("Files of which something could not be used", faults, _FAULTS),
         _titled("Rows that are missing", tables["holes"], _HOLES),
+        _titled("Logs that two nodes of one name wrote", tables["doubles"], _DOUBLES),
         _titled("Clocks that are wrong", tables["clocks"], _CLOCKS),
     )
     return section("What was read", text, *parts)
@@ -372,6 +373,14 @@ _HOLES: Final = {
     "until": "before",
     "before": "file before",
     "after": "file after",
+}
+_DOUBLES: Final = {
+    "node": "node",
+    "series": "series",
+    "other": "beside series",
+    "twice": "numbers twice",
+    "since": "from",
+    "until": "until",
 }
 _CLOCKS: Final = {
     "node": "clock of",

@@ -105,7 +105,8 @@ def _audit(
         output.write("intake", totals(intake.files))
         output.write("logs", holes.logs(intake.rolled))
         missing = passes if intake is whole else Passes(spark, whole)
-        output.write("holes", period.holes_within(missing.holes(), request.period))
+        output.write("holes", period.of_time(missing.holes(), request.period))
+        output.write("doubles", period.of_time(missing.doubles(), request.period))
         _nodes(output, tree)
         output.write("silent", waste.silent(intake.rolled, tree.nodes))
         if asked:

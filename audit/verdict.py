@@ -2,9 +2,9 @@
 
 Law: what was not judged is told beside what was. `whole` is what `--strict` asks for: every advisory of a
 consumer was judged, and nothing that was read went unused but what is there twice and the last line of a file
-that is being written, no row is missing between two others, all rows are of one tree, or of the one that was
-named, and there is a log of every node of which a neighbour heard. A node without a log of which nobody heard
-is told and is no failure: a store may be off for a day.
+that is being written, no row is missing between two others, no node has two logs of one time, all rows are of
+one tree, or of the one that was named, and there is a log of every node of which a neighbour heard. A node
+without a log of which nobody heard is told and is no failure: a store may be off for a day.
 """
 
 from collections.abc import Mapping
@@ -19,10 +19,11 @@ _LOST: Final = tuple(name for name in UNUSED if name != "half")
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`unknown`: consumers' advisories that cannot be judged. `lost`: lines that were not used; `cut`: files
-    that could not be read to their end. `missing`: rows that are in no file, by their numbers. `foreign`:
-    rows of other trees, where none was named. `heard`: nodes of which neighbours heard, and nothing was read;
-    `silent`: all of which nothing was read, of `nodes`."""
+    """`unknown`: consumers' advisories that cannot be judged. `lost`: lines that were not used; `cut`:
+    files that could not be read to their end. `missing`: rows that are in no file, by their numbers.
+    `doubled`: nodes of whose name there are two. `foreign`: rows of other trees, where none was named.
+    `heard`: nodes of which neighbours heard, and nothing was read; `silent`: all of which nothing was
+    read, of `nodes`."""
 
     needed: int
     spilled: int
@@ -31,6 +32,7 @@ class Verdict:
     lost: int
     cut: int
     missing: int
+    doubled: int
     foreign: int
     heard: int
     silent: int
@@ -42,7 +44,7 @@ class Verdict:
 
     @property
     def whole(self) -> bool:
-        wanting = (self.unknown, self.lost, self.cut, self.missing, self.foreign, self.heard)
+        wanting = (self.unknown, self.lost, self.cut, self.missing, self.doubled, self.foreign, self.heard)
         return bool(self.judged) and not any(wanting)
 
     @property
@@ -69,6 +71,7 @@ class Verdict:
             (self.lost, f"{counted(self.lost, 'line')} could not be used"),
             (self.cut, f"{counted(self.cut, 'file')} could not be read to the end"),
             (self.missing, f"{counted(self.missing, 'row')} that nodes numbered are in no file"),
+            (self.doubled, f"of {counted(self.doubled, 'node')} there are two logs of one time"),
             (self.foreign, f"{counted(self.foreign, 'row')} of other trees lie in the folder"),
             (self.silent, f"of {self.silent:,} of {counted(self.nodes, 'node')} there is no log"),
             (self.heard, f"neighbours heard of {self.heard:,} of these"),
@@ -82,6 +85,7 @@ class Verdict:
             "lines_lost": self.lost,
             "files_cut": self.cut,
             "rows_missing": self.missing,
+            "nodes_with_two_logs": self.doubled,
             "rows_of_other_trees": self.foreign,
             "nodes_without_log": self.silent,
             "nodes_up_without_log": self.heard,
@@ -103,6 +107,7 @@ def judge(tables: Tables, nodes: int, *, named: bool = False) -> Verdict:
         lost=lost,
         cut=len(cut),
         missing=total(tables["holes"], "missing"),
+        doubled=len({row["node"] for row in tables["doubles"]}),
         foreign=0 if named else total(tables["trees"], "rows", audited=False),
         heard=sum(row["heard"] is not None for row in tables["silent"]),
         silent=len(tables["silent"]),

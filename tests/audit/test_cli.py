@@ -254,7 +254,17 @@ def test_a_role_that_no_site_has_is_named(tmp_path: Path, capsys: pytest.Capture
 
 
 JUDGED = {
-    **dict.fromkeys(("not_judged", "lines_lost", "files_cut", "rows_missing", "rows_of_other_trees"), 0),
+    **dict.fromkeys(
+        (
+            "not_judged",
+            "lines_lost",
+            "files_cut",
+            "rows_missing",
+            "nodes_with_two_logs",
+            "rows_of_other_trees",
+        ),
+        0,
+    ),
     "judged": 5,
     "nodes_up_without_log": 0,
     "share_of_nodes": 1.0,

@@ -165,6 +165,34 @@ def test_a_log_that_began_anew_is_no_hole_and_hides_none(spark: "SparkSession", 
     ]
 
 
+def test_two_nodes_of_one_name_are_told_by_their_numbers(spark: "SparkSession", tmp_path: Path) -> None:
+    """Another york began an hour later. A copy of bath's folder runs since the second hour. Durham's folder
+    was lost, which is no such case."""
+    logs, other = day(), day()
+    york, bath = other.rows["york"], other.rows["bath"][2:]
+    hour, lost = timedelta(hours=1), {"series": 3, "at": "2026-03-14T18:00:00Z"}
+    later = [
+        row | {"series": 2, "at": (datetime.fromisoformat(row["at"]) + hour).isoformat()} for row in york
+    ]
+    logs.rows["durham"] += [row | lost for row in logs.rows["durham"]]
+    logs.write(tmp_path / "logs")
+    copies = {"york": later, "bath": [row | {"cause": "copy"} for row in bath]}
+    for node, copied in copies.items():
+        text = "".join(json.dumps(row) + "\n" for row in copied)
+        (tmp_path / "logs" / f"{node}-2.advisories.jsonl").write_text(text)
+    found, tables = audited(spark, tmp_path / "logs", tmp_path / "out")
+    told = [
+        (row.node, row.series, row.other, row.twice, row.since, row.until) for row in of(tables, "doubles")
+    ]
+    times = [datetime.fromisoformat(row["at"]) for row in bath]
+    assert told == [
+        ("bath", 1, 1, 4, min(times), max(times)),
+        ("york", 2, 1, None, BEGIN + hour, datetime.fromisoformat(york[-1]["at"])),
+    ]
+    assert (found["judged"]["nodes_with_two_logs"], found["judged"]["whole"]) == (2, False)
+    assert any("2 logs written beside another of the same name" in one["what"] for one in found["findings"])
+
+
 def test_rows_without_numbers_are_read_as_ever(spark: "SparkSession", tmp_path: Path) -> None:
     logs = day()
     for found in logs.rows.values():

@@ -19,7 +19,7 @@ EVIL = "<script>alert(1)</script>"
 NAMES = (
     "files intake clocks nodes volume_by_hour volume_by_hour_level volume_by_kind volume_by_region spillage"
     " spillage_reasons spillage_regions spilled advise_down strange_links storms flapping_consumers"
-    " links resyncs cut_off strangers silent trees holes repeated_adds what_if what_if_one scope_cost"
+    " links resyncs cut_off strangers silent trees holes doubles repeated_adds what_if what_if_one scope_cost"
     " capacity consumers knowing logs volume_by_node same_churn"
 )
 VERDICTS = {"needed": 90, "spilled": 10, "moved": 0, "unknown": 0, "domain": 5}
@@ -259,6 +259,13 @@ def test_without_matplotlib_the_report_says_so(tmp_path: Path, monkeypatch: pyte
 def test_the_same_tables_draw_the_same_picture() -> None:
     rows = [{"hour": HOUR, "depth": depth, "advisories": 5} for depth in (0, 1, None)]
     assert charts.volume_over_time(rows) == charts.volume_over_time(rows) != ""
+
+
+def test_a_deep_tree_has_a_legend_that_fits() -> None:
+    """Matplotlib warns, and a warning is an error, where a chart has no room beside its legend."""
+    rows = [{"hour": HOUR, "depth": depth, "advisories": 5} for depth in (*range(31), None)]
+    drawn = charts.volume_over_time(rows)
+    assert all(drawn.count(name) == 1 for name in (*charts.LEVEL_NAMES[1:], "not in the deployment"))
 
 
 def test_a_log_scale_is_labelled_with_plain_text() -> None:
