@@ -7,7 +7,15 @@ from broker.api.operation import GONE, PAGE, Parameter, operation
 from broker.api.pages import Cut, Key, page_of
 from broker.core.errors import BadRequest, NotFound, SwitchError
 from broker.enrolment.errors import EnrolmentRefused
-from broker.enrolment.messages import Invite, Invited, Listed, ListedInvitation, ListedMember, Revoked
+from broker.enrolment.messages import (
+    LONGEST_INVITATION,
+    Invite,
+    Invited,
+    Listed,
+    ListedInvitation,
+    ListedMember,
+    Revoked,
+)
 from broker.enrolment.tokens import write_token
 from config.kinds import Fault
 from config.schemes import DIRECT, LINK_PATH, LOOKED_UP
@@ -16,7 +24,6 @@ from config.uris import LINK_URI, address
 if TYPE_CHECKING:
     from broker.enrolment.registrar import Registry
 
-LONGEST: Final = 90 * 86_400.0
 _SHORTEST: Final = 1.0
 _MOST_WAYS: Final = 16
 _PATH: Final = "/api/invitations"
@@ -67,8 +74,9 @@ async def invite(node: RunningNode, body: Invite) -> Invited:
     office = _office(node)
     if body.role not in ("leaf", "branch"):
         raise BadRequest(f"role={body.role[:40]!r}: expected leaf or branch")
-    if not _SHORTEST <= body.lifetime <= LONGEST:
-        raise BadRequest(f"lifetime={body.lifetime:g}: expected {_SHORTEST:g} to {LONGEST:g} seconds")
+    if not _SHORTEST <= body.lifetime <= LONGEST_INVITATION:
+        most = f"{LONGEST_INVITATION:.0f} seconds ({LONGEST_INVITATION / 86_400:g} days)"
+        raise BadRequest(f"lifetime={body.lifetime:g}: expected {_SHORTEST:g} to {most}")
     try:
         made = await office.invite(body.name, body.role, _ways(body.uris), body.lifetime)
     except EnrolmentRefused as error:

@@ -8,10 +8,12 @@ import stat
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Final
 
 from broker.cli.finding import SiteFinding
 from broker.cli.status import duration
 from config.credentials import (
+    Secret,
     account_passwords,
     children_secrets,
     connector_password,
@@ -25,6 +27,13 @@ from config.credentials import (
 )
 from config.model import Site
 from sapwood.protocol.errors import SapwoodError
+
+_OF_LINKS: Final = (connector_secret, mesh_secret, children_secrets)
+_SHORTEST: Final = 16
+_GUESSED: Final = (
+    f"fewer than {_SHORTEST} characters: whoever hears a handshake, or is taken for the other end, can guess"
+    " it and ask nobody; make another one, as `openssl rand -base64 24` does"
+)
 
 
 def check_tls(site: Site) -> Iterator[SiteFinding]:
@@ -92,8 +101,15 @@ def check_secrets(site: Site) -> Iterator[SiteFinding]:
             continue
         if found:
             yield SiteFinding(subject, "ok", f"{len(found)} found" if isinstance(found, dict) else "found")
+        if read in _OF_LINKS and any(len(each.reveal()) < _SHORTEST for each in _secrets(found)):
+            yield SiteFinding("weak secret", "warning", f"{subject}: {_GUESSED}")
     for path in _secret_files(site):
         yield from _permissions(path)
+
+
+def _secrets(found: object) -> list[Secret]:
+    several = list(found.values()) if isinstance(found, dict) else [found]
+    return [each for each in several if isinstance(each, Secret)]
 
 
 def _secret_files(site: Site) -> Iterator[Path]:

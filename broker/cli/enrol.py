@@ -15,6 +15,7 @@ from broker.cli.errors import WELL, WRONG_USE, CommandError
 from broker.cli.node_api import NodeApi, part
 from broker.cli.output import note, print_json, print_table, say_more, table
 from broker.enrolment.errors import FolderError, TokenError, without_library
+from broker.enrolment.messages import LONGEST_INVITATION
 from config.kinds import Duration, Fault
 from config.schemes import SITE_BROKERS
 from config.uris import ANNOUNCED_URI, BROKER_URI, EMBEDDED
@@ -49,7 +50,7 @@ class JoiningSite:
 def invite_child(api: NodeApi, wanted: ChildWanted, *, as_json: bool) -> None:
     """Print a token, on standard output and by itself. Raises `CommandError`."""
     try:
-        lifetime = Duration(minimum=1).parse(wanted.expires)
+        lifetime = Duration(minimum=1, maximum=LONGEST_INVITATION).parse(wanted.expires)
     except Fault as error:
         raise CommandError(f"--expires: {error}", WRONG_USE) from None
     body = {"name": wanted.name, "role": wanted.role, "uris": list(wanted.uris), "lifetime": lifetime}

@@ -4,6 +4,8 @@ from typing import Final
 
 import msgspec
 
+LONGEST_INVITATION: Final = 90 * 86_400.0
+"""Seconds."""
 MAX_BODY: Final = 16 * 1024
 MAX_ANSWER: Final = 256 * 1024
 JOIN_PATH: Final = "/enrol/join"

@@ -328,6 +328,16 @@ def test_a_parent_s_certificate_is_looked_at(tmp_path: Path, serve: Callable[...
         assert (one.state, "does its port speak TLS?" in one.text) == ("warning", True)
 
 
+def test_of_very_many_secrets_of_children_one_that_can_be_guessed_is_told(tmp_path: Path) -> None:
+    file = site(tmp_path, "  children_secrets: table\n")
+    lines = [f"store-{number} {'x' * 32}" for number in range(20)]
+    (tmp_path / "table").write_text("\n".join(lines))
+    assert not found(file, "weak secret")
+    (tmp_path / "table").write_text("\n".join([*lines, "york york", "bath bath"]))
+    (weak,) = found(file, "weak secret")
+    assert (weak.state, weak.text.split(":")[0]) == ("warning", "secrets of children")
+
+
 def test_of_a_mesh_the_secret_and_the_other_nodes_are_looked_at(tmp_path: Path, running: Any) -> None:
     (closed,) = free_ports(1)
     cores = f"{{name: hq-2, uri: '{running.url.replace('http', 'ws')}'}}, {{name: hq-3, uri: 'ws://127.0.0.1:{closed}'}}"
@@ -336,6 +346,10 @@ def test_of_a_mesh_the_secret_and_the_other_nodes_are_looked_at(tmp_path: Path, 
     (tmp_path / "secret").write_text("s")
     (tmp_path / "secret").chmod(0o644)
     assert [state(file, subject) for subject in ("secret of the mesh", "permissions")] == ["ok", "warning"]
+    (weak,) = found(file, "weak secret")
+    assert weak.text.startswith("secret of the mesh: fewer than 16 characters: whoever hears a handshake")
+    (tmp_path / "secret").write_text("a-secret-of-many")
+    assert not found(file, "weak secret")
     assert [state(file, f"mesh, {name}") for name in ("hq-2", "hq-3")] == ["ok", "warning"]
     (summary,) = found(file, "configuration")
     assert summary.text == "root 'hq' of tree 'sapwood', in a mesh with hq-2, hq-3"

@@ -2,10 +2,13 @@
 
 import shlex
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from broker.cli import enrol
+from broker.cli.errors import CommandError
+from broker.cli.node_api import NodeApi
 
 
 def test_commands_that_are_to_be_copied_hold_for_each_name_of_a_folder(
@@ -17,3 +20,9 @@ def test_commands_that_are_to_be_copied_hold_for_each_name_of_a_folder(
     assert [shlex.split(line)[:4] for line in commands] == [
         ["sapwood", "node", verb, str(file)] for verb in ("check", "run")
     ]
+
+
+def test_an_invitation_for_longer_than_the_node_gives_one_is_refused_with_the_longest() -> None:
+    wanted = enrol.ChildWanted("york", "leaf", (), "91d")
+    with pytest.raises(CommandError, match=r"--expires: expected a duration .* from 1s to 90d, found '91d'"):
+        enrol.invite_child(cast("NodeApi", None), wanted, as_json=False)
