@@ -16,6 +16,7 @@ from typing import Final
 from config.errors import Problem, did_you_mean
 from config.fleet.row import ROLES, SiteRow
 from config.kinds import Fault
+from treeconnector.hellos import MAX_CHAIN
 
 MAX_NAMED: Final = 10
 
@@ -159,7 +160,9 @@ def _meshes(rows: Sequence[SiteRow]) -> Iterator[Problem]:
 
 
 def _cycles(rows: Sequence[SiteRow], by_name: Mapping[str, SiteRow]) -> Iterator[Problem]:
-    done: set[str] = set()
+    """And of what is none the first node that is too far from the root, for it could not say its way up."""
+    done: dict[str, int] = {}
+    deep = False
     for row in rows:
         way: dict[str, SiteRow] = {}
         here: SiteRow | None = row
@@ -169,7 +172,17 @@ def _cycles(rows: Sequence[SiteRow], by_name: Mapping[str, SiteRow]) -> Iterator
         if here is not None and here.name in way:
             names = list(way)
             yield _problem(here, "parent", f"a cycle: {_route(names[names.index(here.name) :])}")
-        done |= way.keys()
+            done |= dict.fromkeys(way, 0)
+            continue
+        names_up = done[here.name] if here is not None else 0
+        for each in reversed(way.values()):
+            names_up = done[each.name] = names_up + 1
+            if names_up > MAX_CHAIN and not deep:
+                deep = True
+                message = (
+                    f"{each.name!r} has more than {MAX_CHAIN - 1} links to the root: give it a nearer parent"
+                )
+                yield _problem(each, "parent", message)
 
 
 def _route(names: list[str]) -> str:

@@ -116,6 +116,15 @@ def test_a_node_of_a_mesh_needs_an_address_that_the_others_dial() -> None:
     }
 
 
+@pytest.mark.parametrize("upwards", [False, True])
+def test_a_node_that_is_too_far_from_the_root_is_told_once(upwards: bool) -> None:
+    chain = [f"n{i} {f'n{i - 1}' if i else 'hq'} branch h{i}" for i in range(70)]
+    root = "hq - root h"
+    assert problems(root, *chain[:63]) == []
+    (found,) = problems(root, *(reversed(chain) if upwards else chain))
+    assert found.endswith(":parent: 'n63' has more than 63 links to the root: give it a nearer parent")
+
+
 def test_a_long_cycle_is_shortened() -> None:
     cycle = [f"n{i} n{(i + 1) % 50} branch h{i}" for i in range(50)]
     (found,) = problems("hq - root h", *cycle)
