@@ -45,6 +45,7 @@ _HOW: Final = (
     "needs the header 'Authorization: Bearer TOKEN' with the token of this node's configuration (http,"
     " token_file or token_env), of one of its operators, or of the issuer that it names"
 )
+_NOBODY: Final = Asker("nobody", "viewer", 0.0)
 _HTTP_1_1: Final = (1, 1)
 _HOST: Final = re.compile(r"(?:\[([0-9a-f:.%]+)\]|([^:\[\]]*))(?::[0-9]*)?")
 _OR_HERE: Final = f"{_HOW}, or a direct connection from this machine, where no token is configured"
@@ -118,8 +119,11 @@ def credentials(request: "web.BaseRequest") -> tuple[str, str]:
 
 
 def asker(request: "web.BaseRequest", operators: Operators) -> Asker:
-    """The operator that asks, where nothing speaks against it; see `why_not`."""
-    return operators.holder(bearer(request)) or HERE
+    """The operator that asks, where nothing speaks against it; see `why_not`.
+
+    A token may have ended since, which makes nobody this very machine.
+    """
+    return operators.holder(bearer(request)) or (_NOBODY if operators.ask_all else HERE)
 
 
 def why_not(

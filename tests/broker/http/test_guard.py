@@ -3,8 +3,11 @@
 from typing import Any
 
 import pytest
+from aiohttp.test_utils import make_mocked_request
 
-from broker.http.guard import masked
+from broker.entrance.operators import HERE as THIS_MACHINE
+from broker.entrance.operators import Operators
+from broker.http.guard import asker, masked
 
 HERE = ("Host: 127.0.0.1:7600",)
 
@@ -146,3 +149,11 @@ def test_a_masked_token_tells_sessions_apart_and_is_none() -> None:
     assert "secret" not in one
     assert masked("ab").startswith("a…")
     assert masked("a").startswith("…")
+
+
+def test_whose_token_has_just_ended_is_not_taken_for_this_machine() -> None:
+    """A call looks at the token twice: whether it is good, and whose it is."""
+    request = make_mocked_request("GET", "/api/status", headers={"Authorization": "Bearer ended"})
+    assert asker(request, Operators()) == THIS_MACHINE
+    found = asker(request, Operators("word"))
+    assert (found.may("viewer"), found.may("operator"), found.until) == (True, False, 0.0)
