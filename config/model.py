@@ -172,7 +172,8 @@ class TreeConnector:
     )
     name_servers: tuple[str, ...] = values(
         NAME_SERVER,
-        "DNS servers to ask for srv://; without them those of the system",
+        "DNS servers to ask for srv://, without them those of the system; the hosts that DNS names are "
+        "looked up by the system in any case",
         item="name_server",
         default=(),
         example=("10.0.0.53",),
