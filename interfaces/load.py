@@ -4,6 +4,7 @@ Law: nothing outside of the folder is read, whatever an import says and wherever
 plain files is read, and of each no more than a file may have.
 """
 
+import os
 import posixpath
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -122,16 +123,16 @@ def read(folder: Path, name: str, importer: str = "", at: At | None = None) -> s
     root = folder.resolve()
     path = root / name
     try:
-        if "\0" in name or not path.resolve().is_relative_to(root):
+        if "\0" in name or not (real := Path(os.path.realpath(path))).is_relative_to(root):
             raise refused(f"{name!r} leads out of the folder: import what is in it, or name the folder above")
+        if real.is_symlink():  # so a circle is left; `resolve` raises of it in some versions of Python only
+            raise refused(f"{name!r} is a link that leads in a circle: expected a plain file")
         if not path.is_file():
             raise refused(f"{name!r} is not there, or is no plain file: expected a path from this file")
         with path.open("rb") as opened:
             return opened.read(_MAX_BYTES + 1).decode("utf-8")
     except UnicodeDecodeError as error:
         raise refused(f"{name!r} is not UTF-8 at byte {error.start}: save it as UTF-8") from None
-    except RuntimeError:  # says `resolve`
-        raise refused(f"{name!r} is a link that leads in a circle: expected a plain file") from None
     except OSError as error:
         raise refused(f"{shown(name)} cannot be read: {error.strerror or error}") from None
 
