@@ -20,6 +20,7 @@ from image import PARTS
 NEEDED = {
     "podman": shutil.which("podman"),
     "runc": shutil.which("runc"),
+    "iptables": shutil.which("iptables"),
     "netavark": Path("/usr/lib/podman/netavark").exists(),
     "aardvark-dns": Path("/usr/lib/podman/aardvark-dns").exists(),
 }
