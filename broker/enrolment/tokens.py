@@ -16,6 +16,8 @@ from typing import Final, Literal
 import msgspec
 
 from broker.enrolment.errors import TokenError
+from sapwood.protocol.errors import InvalidName
+from sapwood.protocol.names import node_name
 
 PREFIX: Final = "sapwood"
 VERSION: Final = 1
@@ -92,9 +94,12 @@ def _checked(tail: str) -> bytes:
 
 
 def _unpacked(packed: bytes) -> Invitation:
+    """Whoever made the token may have written anything: names stand in the configuration, in comments too."""
     try:
         found = msgspec.msgpack.decode(packed, type=Invitation)
-    except (msgspec.DecodeError, ValueError, RecursionError):
+        for name in (found.tree, found.name, found.parent):
+            node_name(name)
+    except (msgspec.DecodeError, ValueError, RecursionError, InvalidName):
         raise TokenError("the token holds something else than an invitation: ask for a new one") from None
     if len(found.id) != ID_BYTES or len(found.secret) != SECRET_BYTES or not found.ways:
         raise TokenError("the token holds something else than an invitation: ask for a new one")

@@ -2,6 +2,7 @@
 
 import string
 
+import msgspec
 import pytest
 
 from broker.enrolment.errors import TokenError
@@ -64,6 +65,13 @@ def test_a_sound_checksum_over_nonsense_is_told() -> None:
     for strange in ({}, [], ["acme"] * 9, 7):
         with pytest.raises(TokenError, match="something else than an invitation"):
             read_token(write_token(strange))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("field", ["tree", "name", "parent"])
+@pytest.mark.parametrize("text", ["hq\nbroker: {name: evil}\n#", "hq\x1b[2J", "../hq", "", "h" * 65])
+def test_whoever_makes_a_token_writes_no_lines_of_the_configuration(field: str, text: str) -> None:
+    with pytest.raises(TokenError, match="something else than an invitation"):
+        read_token(write_token(msgspec.structs.replace(INVITATION, **{field: text})))
 
 
 def test_a_repr_shows_no_secret() -> None:
