@@ -84,7 +84,8 @@ class Producers:
             raise BadRequest("this connection sends as another producer already: open one for each")
 
         def answer() -> None:
-            rejected = stream.rejections.tell(connection) if stream.rejections is not None else []
+            rejected = stream.rejections.told() if stream.rejections is not None else []
+            connection.told = rejected[-1].last if rejected else 0
             name = session.token.removeprefix(session.rights.space)
             connection.send(
                 Welcome(
@@ -220,7 +221,7 @@ class Producers:
         connection.messages_in += frame.count
         last = frame.first + frame.count - 1
         if stream.rejections:
-            stream.rejections.heard(connection, frame.first)
+            stream.rejections.heard(connection.told, frame.first)
         known = max(stream.taken - frame.first + 1, 0)
         if known < frame.count:
             try:

@@ -22,13 +22,12 @@ _MOST_TEXT: Final = 300
 class Rejections:
     """Of one stream. `transaction`: gives the one that is gathered now."""
 
-    __slots__ = ("_ranges", "_stream", "_told", "_transaction")
+    __slots__ = ("_ranges", "_stream", "_transaction")
 
     def __init__(self, stream: str, transaction: Callable[[], Transaction]) -> None:
         self._stream = stream
         self._transaction = transaction
         self._ranges: dict[int, Reject] = {}
-        self._told: tuple[object, int] = (None, 0)
 
     def __repr__(self) -> str:
         return f"<Rejections of {len(self._ranges)} ranges>"
@@ -57,20 +56,18 @@ class Rejections:
         del self._ranges[first]
         self._transaction().delete(RejectedRow, (self._stream, first))
 
-    def tell(self, connection: object) -> list[Reject]:
-        """What the Welcome on this connection says."""
-        ranges = list(self._ranges.values())
-        self._told = (connection, ranges[-1].last if ranges else 0)
-        return ranges
+    def told(self) -> list[Reject]:
+        """What a Welcome says."""
+        return list(self._ranges.values())
 
-    def heard(self, connection: object, first: int) -> None:
-        """The client goes on with number `first`: what it was told of before that, it knows."""
-        told, through = self._told
-        if told is connection:
-            for reject in list(self._ranges.values()):
-                if reject.last >= first or reject.last > through:
-                    return
-                self._drop(reject.first)
+    def heard(self, told: int, first: int) -> None:
+        """The client goes on with number `first`: what its Welcome told of before that, as far as number
+        `told`, it knows.
+        """
+        for reject in list(self._ranges.values()):
+            if reject.last >= first or reject.last > told:
+                return
+            self._drop(reject.first)
 
     def forget(self) -> None:
         """The stream is over."""

@@ -5,8 +5,8 @@ belong to the session: any of its connections may do each. When its last connect
 what it had not acknowledged is given again, and its transient queues go with all their messages.
 
 A consumer is a session's subscription. It is given slices of entries: runs of messages of one bundle, as many
-as its credit allows; a whole bundle is handed on as the opaque blob that it is. Transfer ids are counted
-over all queues of the node: message i of a slice has id `first` + i.
+as its credit allows; a whole bundle is handed on as the opaque blob that it is. Transfer ids are counted over
+all queues of the node: message i of a slice has id `first` + i.
 """
 
 from bisect import bisect_right
@@ -169,11 +169,11 @@ class Connection:
     """One connection of a client. `send` takes frames for it, buffered, and never blocks.
 
     `kind`: 'stream' (which takes bundles as they are), 'mqtt' or 'http'. `heard`: running time of the last
-    request. `messages_in`: that it sent, `messages_out`: that it was given; bytes likewise.
-    `answered`: what the latest transfer told of below its `ack_to`; told again if it was not read.
-    `rights`: None until whoever is at its other end has proved who it is. `end`: ends it, and says why.
-    `window`: of the consumers that it gets from now on; None = each has its credit alone. `plain`: a stream
-    that takes no compressed body. `behind`: it has much unread, and is given nothing for now.
+    request. `messages_in`: that it sent, `messages_out`: that it was given; bytes likewise. `answered`: what
+    the latest transfer told of below its `ack_to`; told again if it was not read. `rights`: None until
+    whoever is at its other end has proved who it is. `end`: ends it, and says why. `window`: of its further
+    consumers; None = each has its credit alone. `plain`: a stream that takes no compressed body. `behind`: it
+    has much unread, and is given nothing for now. `told`: the last rejected send that its Welcome told of.
     """
 
     send: Callable[[NodeFrame], None]
@@ -187,6 +187,7 @@ class Connection:
     bytes_out: int = 0
     session: "Session | None" = None
     stream: ProducerStream | None = None
+    told: int = 0
     window: "Window | None" = None
     plain: bool = False
     behind: bool = False
@@ -220,7 +221,6 @@ class Session:
     """A client's identity at this node, while it has a connection.
 
     `ready`: queues that it fetches from, where messages wait that it did not ask for when they came.
-
     Law: a request costs the same however many subscriptions its session has.
     """
 

@@ -1,5 +1,7 @@
 """What a node has not taken of a named producer, and says again until the producer must have heard it."""
 
+import gc
+import weakref
 from collections.abc import Callable
 
 import pytest
@@ -106,6 +108,21 @@ def test_it_is_not_forgotten_by_what_was_sent_before_it_was_told(
     producer.send("queue:other", b"7")
     forest.settle()
     assert ranges(hq) == [(3, 5)]
+
+
+def test_a_stream_does_not_keep_the_connections_that_have_gone(forest: Forest, hq: Site) -> None:
+    """Each client without a name of its own leaves one for a week."""
+    other = Deaf(hq, "till")
+    other.connect()
+    other.send("queue:other", b"1")
+    forest.settle()
+    other.disconnect()
+    forest.settle()
+    gone = weakref.ref(other)
+    del other
+    gc.collect()
+    assert len(hq.core.switch.producers.streams) == 1
+    assert gone() is None
 
 
 def test_a_welcome_waits_for_what_the_producer_has_sent_already(
