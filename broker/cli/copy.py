@@ -20,7 +20,7 @@ from broker.cli.node_api import NodeApi
 from broker.cli.output import note, print_json, printable
 from broker.cli.status import size as shown
 from broker.forwards.copying import Comes, Get, Have, Put, Talk, offer, receive, send
-from broker.forwards.folders import FileFault, local_part, local_source
+from broker.forwards.folders import FileFault, OtherFault, local_part, local_source
 from sapwood.channels.pipes import PipeBroken
 
 _OFTEN: Final = 0.5
@@ -70,8 +70,10 @@ def copy(api: NodeApi, source: str, target: str, folder: str, wait: float, *, as
     work = _Copy(door, planned, wait, _Progress(as_json=as_json))
     try:
         size = asyncio.run(work.run())
-    except FileFault as fault:
+    except OtherFault as fault:
         raise CommandError(f"{door}: {fault}") from None
+    except FileFault as fault:
+        raise CommandError(f"on this machine: {fault}") from None
     except PipeBroken as error:
         rest = "; the same command goes on where it was" if work.moved else ""
         raise CommandError(f"{door}: {error}{rest}", FAILED) from None

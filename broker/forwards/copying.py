@@ -22,7 +22,15 @@ from typing import Annotated, Any, Final, Literal, ParamSpec, TypeVar
 
 import msgspec
 
-from broker.forwards.folders import FileBusy, FileFault, FilePart, FileSource, FirstBytes, SharedFolder
+from broker.forwards.folders import (
+    FileBusy,
+    FileFault,
+    FilePart,
+    FileSource,
+    FirstBytes,
+    OtherFault,
+    SharedFolder,
+)
 from config.channels import Folder
 from sapwood.channels.pipes import PIECE, Pipe, PipeBroken, until_first
 from sapwood.protocol.packets import Bytes
@@ -130,18 +138,18 @@ class Talk:
     async def _hear(self, kind: Any) -> Any:
         while (end := self._came.find(b"\n")) < 0:
             if len(self._came) > MAX_WORD:
-                raise FileFault("the other end does not copy files: no end of a word")
+                raise OtherFault("the other end does not copy files: no end of a word")
             self._came += await self._more()
         line = bytes(self._came[:end])
         del self._came[: end + 1]
         try:
             word = _read(line)
         except (msgspec.DecodeError, ValueError) as error:
-            raise FileFault(f"the other end does not copy files: {str(error)[:200]}") from None
+            raise OtherFault(f"the other end does not copy files: {str(error)[:200]}") from None
         if isinstance(word, CopyFault):
-            raise FileFault(word.text[:_LONGEST])
+            raise OtherFault(word.text[:_LONGEST])
         if not isinstance(word, kind):
-            raise FileFault(f"the other end said {type(word).__name__} at the wrong time")
+            raise OtherFault(f"the other end said {type(word).__name__} at the wrong time")
         return word
 
     async def take(self, most: int) -> bytes:
@@ -192,7 +200,7 @@ class Talk:
             if not data:
                 raise PipeBroken(_GONE)
             self._came += data
-        raise FileFault("the other end does not wait for an answer")
+        raise OtherFault("the other end does not wait for an answer")
 
     async def end(self) -> None:
         """Nothing follows; wait a little until the other end has heard all."""
@@ -252,7 +260,7 @@ async def offer(talk: Talk, part: FilePart) -> Have:
 async def receive(talk: Talk, part: FilePart, comes: Comes, room: int, progress: Progress) -> None:
     """Receive a file. `room`: of the disk, which is left free. Raises `FileFault`, `PipeBroken`."""
     if comes.begins not in (0, part.size) or comes.begins > comes.size:
-        raise FileFault(f"the other end begins at {comes.begins}: expected 0 or {part.size}")
+        raise OtherFault(f"the other end begins at {comes.begins}: expected 0 or {part.size}")
     await talk.work(part.keep, comes.begins)
     progress(part.size, comes.size)
     _check_room(part, comes.size, room)

@@ -34,6 +34,10 @@ class FileFault(Exception):
     """A file cannot be copied; the text is for people."""
 
 
+class OtherFault(FileFault):
+    """The other end says so, or should have said something else."""
+
+
 class FileBusy(FileFault):
     """Somebody else brings it."""
 
@@ -243,10 +247,15 @@ class SharedFolder:
 
     def _folder_of(self, path: str) -> int:
         """The folder in which the file of a path is."""
-        found = os.open(self._root, _FOLDER)
+        try:
+            found = os.open(self._root, _FOLDER)
+        except OSError as error:
+            raise FileFault(f"the folder itself cannot be opened ({error.strerror})") from None
         for name in names_of(path)[:-1]:
             try:
                 inner = os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=found)
+            except FileNotFoundError:
+                raise FileFault(f"{path}: there is no folder {name}: make it first") from None
             finally:
                 os.close(found)
             found = inner

@@ -138,9 +138,12 @@ def test_a_part_with_another_name_outside_is_not_written(folder: SharedFolder, t
     assert (tmp_path / "secret").read_text() == "secret"
 
 
-def test_a_folder_that_is_not_there_is_said(folder: SharedFolder) -> None:
-    with pytest.raises(FileFault, match="nowhere/x: No such file or directory"):
+def test_a_folder_that_is_not_there_is_said(folder: SharedFolder, tmp_path: Path) -> None:
+    with pytest.raises(FileFault, match="nowhere/x: there is no folder nowhere: make it first"):
         folder.part("nowhere/x")
+    (tmp_path / "shared").rename(tmp_path / "elsewhere")
+    with pytest.raises(FileFault, match=r"the folder itself cannot be opened \(No such file or directory\)"):
+        folder.part("x")
 
 
 def test_a_file_appears_when_all_has_come(folder: SharedFolder, tmp_path: Path) -> None:
