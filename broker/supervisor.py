@@ -112,7 +112,9 @@ class Supervisor:
             await retrying(self._site.link, retry_if_exception_type(SapwoodError), self._failed)(self._once)
 
     async def _once(self) -> None:
-        """One link, from dialling to its end. Returns if it was up, or not wanted; raises if it never was."""
+        """One link, from dialling to its end. Returns if it was up, or not wanted; raises if it never was, or
+        was refused after all.
+        """
         if await self._rested():
             return
         self._state = "connecting"
@@ -141,6 +143,8 @@ class Supervisor:
                 error or f"{uri}: the link ended in its handshake", passing=link.refusal is Refusal.BUSY
             )
         self.ways.restart()
+        if link.refusal not in (None, Refusal.BUSY):  # such as its name, which a node above knows elsewhere
+            raise LinkLost(error)
         self.failures = 0
         self._note(f"lost the {self._what} at {uri}: {error}", logging.DEBUG)
         await asyncio.sleep(random.uniform(0, self._site.link.backoff_initial))

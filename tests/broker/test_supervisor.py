@@ -13,6 +13,7 @@ from broker.node import Node
 from config.behaviour import Link
 from config.model import AdvisoryLog, ClientTls, Listener, Site, TreeConnector
 from config.rules import check
+from sapwood.protocol.errors import Refusal
 
 PATIENCE = 60.0
 
@@ -142,6 +143,21 @@ async def test_what_is_announced_is_dialled_when_the_way_of_the_file_fails(world
             assert world.first.taken, "it is on disk: the file's way is tried first, and fails"
             await world.first.mend()
             await until(lambda: linked_over(york, world.first))
+
+
+async def test_a_link_that_is_refused_once_it_is_up_has_failed_and_the_next_one_waits_longer(
+    world: World,
+) -> None:
+    """As one of two nodes with one name, which was dialled anew at once, and never said to fail."""
+    async with running(world.hq) as hq, running(world.york) as york:
+        for number in (1, 2, 3):
+            await until(lambda: linked_over(york, world.first) and "york" in hq.core.neighbours)
+            link = hq.core.neighbours["york"].link
+            assert link is not None
+            hq.core.admission.handle(link, link.refuse(Refusal.NAME, "'york' is live elsewhere"))
+            hq.driver.wake()
+            await until(lambda number=number: dialling(york)["failures"] == number)
+            assert "live elsewhere" in str(dialling(york)["error"])
 
 
 async def test_the_strategy_prefers_it_or_not(world: World) -> None:
