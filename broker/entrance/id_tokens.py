@@ -116,6 +116,8 @@ def heading_of(token: str) -> Heading:
     """Raises `TokenRefused`."""
     if len(token) > MAX_TOKEN:
         raise TokenRefused(f"the token is longer than {MAX_TOKEN} bytes")
+    if "." not in token:
+        raise TokenRefused("this node does not know the token, and no issuer has signed it")
     try:
         found = jwt.get_unverified_header(token)
     except (jwt.PyJWTError, *_BROKEN):

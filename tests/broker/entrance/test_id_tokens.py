@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from token_issuer import ISSUER, SITE, Signer, jwks
 
 from broker.entrance.id_tokens import LEEWAY, MAX_TOKEN, MOST_KEYS, asker_of, heading_of, keys_of
-from broker.entrance.operators import Asker, TokenRefused
+from broker.entrance.operators import Asker, TokenRefused, new_token
 
 RSA, EC, OTHER = Signer(), Signer("k2", "ES256"), Signer("k1")
 KEYS = keys_of(jwks(RSA.jwk(), EC.jwk()))
@@ -97,6 +97,7 @@ REFUSED: dict[str, tuple[Callable[[], str], str]] = {
     "lists in lists": (lambda: f"{part(b'[' * 4000)}.{part({})}.AA", "damaged"),
     "a header that is no object": (lambda: f"{part([])}.{part({})}.AA", "damaged"),
     "no JSON": (lambda: "eyJ.x.y", "damaged"),
+    "an operator's token that was replaced": (new_token, "does not know the token"),
     "two parts": (lambda: "eyJ.x", "damaged"),
     "five parts": (lambda: "eyJ.x.y.z.a", "damaged"),
     "letters of no alphabet": (lambda: "ey\udcff.é.ÿ", "damaged"),
