@@ -4,12 +4,12 @@ Law: of a file that could not be read whole, nothing is said that its other part
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path as Folder
 from typing import Final
 
 from interfaces.errors import Problem
-from interfaces.finite import MOST_LEVELS, MOST_PARTS, in_circles, least, without_value
+from interfaces.finite import MOST_LEVELS, MOST_PARTS, in_circles, levels, parts, without_value
 from interfaces.load import Catalogue, survey
 from interfaces.model import (
     BUILT_IN,
@@ -232,14 +232,17 @@ class _Checker:
             each = self._types[key].definition
             said = f"{each.name!r} has no end, since it needs itself: put an option or array between"
             self._wrong(each.at, said)
-        too_large = [key for key, size in least(self._types).items() if size.is_too_much]
-        for key in too_large[:1]:  # the smallest; those that need it are so too
-            each = self._types[key].definition
-            said = (
-                f"each value of {each.name!r} has more than {MOST_PARTS} parts, or {MOST_LEVELS} in each"
-                " other: put an option or array between"
-            )
-            self._wrong(each.at, said)
+        large = f"has more than {MOST_PARTS} parts in each value: put an option or array between"
+        self._first_above(parts(self._types), MOST_PARTS, large)
+        deep = f"has more than {MOST_LEVELS} types in each other: put fewer into each other"
+        self._first_above(levels(self._types), MOST_LEVELS, deep)
+
+    def _first_above(self, sizes: Mapping[Key, int], most: int, said: str) -> None:
+        """The smallest that is too large: those that need it are so too."""
+        above = [(size, key) for key, size in sizes.items() if size > most]
+        if above:
+            each = self._types[min(above)[1]].definition
+            self._wrong(each.at, f"{each.name!r} {said}")
 
 
 def _serves(block: Interface | Namespace) -> bool:

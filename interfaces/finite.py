@@ -9,25 +9,15 @@ Law: time in proportion to the number of needs, whatever needs what.
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from heapq import heappop, heappush
-from typing import Final, NamedTuple
+from typing import Final
 
 from interfaces.model import Alias, Applied, Struct, Type, Variant
 from interfaces.scope import Found, Key, Scope
 
 MOST_PARTS: Final = 10_000
-MOST_LEVELS: Final = 256
-"""Of defined types in each other, in the smallest value of a type."""
-
-
-class Least(NamedTuple):
-    """The smallest value of a type: how many values of defined types are in it, and on how many levels."""
-
-    parts: int
-    levels: int
-
-    @property
-    def is_too_much(self) -> bool:
-        return self.parts > MOST_PARTS or self.levels > MOST_LEVELS
+"""Values of defined types in the smallest value of a type."""
+MOST_LEVELS: Final = 100
+"""Types in each other: generated modules of more are none that Python can read."""
 
 
 def founded(ways: Mapping[Key, Sequence[set[Key]]]) -> set[Key]:
@@ -60,37 +50,68 @@ def without_value(types: Mapping[Key, Found]) -> set[Key]:
     return set(ways) - founded(ways)
 
 
-def least(types: Mapping[Key, Found]) -> dict[Key, Least]:
-    """The smallest value of each type that has one, the smallest of all first: Knuth's Dijkstra."""
+def parts(types: Mapping[Key, Found]) -> dict[Key, int]:
+    """The values of defined types in the smallest value of each type, smallest first: Knuth's Dijkstra."""
     ways = _ways(types)
     users: dict[Key, list[tuple[Key, int]]] = defaultdict(list)
     missing: dict[tuple[Key, int], int] = {}
-    sizes: dict[Key, Least] = {}
-    waiting: list[tuple[Least, Key]] = []
-
-    def whole(node: Key, number: int) -> None:
-        inner = [sizes[need] for need in ways[node][number]]
-        size = Least(
-            1 + sum(each.parts for each in inner), 1 + max((each.levels for each in inner), default=0)
-        )
-        heappush(waiting, (size, node))
-
+    sizes: dict[Key, int] = {}
+    waiting: list[tuple[int, Key]] = []
     for node, several in ways.items():
         for number, needs in enumerate(several):
             missing[node, number] = len(set(needs))
             for need in set(needs):
                 users[need].append((node, number))
             if not needs:
-                whole(node, number)
+                heappush(waiting, (1, node))
     while waiting:
         size, node = heappop(waiting)
-        if node not in sizes:
-            sizes[node] = size
-            for way in users[node]:
-                missing[way] -= 1
-                if missing[way] == 0:
-                    whole(*way)
+        if node in sizes:
+            continue
+        sizes[node] = size
+        for user, number in users[node]:
+            missing[user, number] -= 1
+            if missing[user, number] == 0:
+                heappush(waiting, (1 + sum(sizes[need] for need in ways[user][number]), user))
     return sizes
+
+
+def levels(types: Mapping[Key, Found]) -> dict[Key, int]:
+    """How many types stand in each other, from each on down. In a circle each counts once, as it is met."""
+    found: dict[Key, int] = {}
+    whole: set[Key] = set()
+    for key in types:
+        way = [(key, _named_in(types[key], types))] if key not in found else []
+        found.setdefault(key, 1)
+        while way:
+            here, rest = way[-1]
+            inner = next(rest, None)
+            if inner is None:
+                way.pop()
+                whole.add(here)
+                if way:
+                    above = way[-1][0]
+                    found[above] = max(found[above], found[here] + 1)
+            elif inner not in found:
+                found[inner] = 1
+                way.append((inner, _named_in(types[inner], types)))
+            elif inner in whole:
+                found[here] = max(found[here], found[inner] + 1)
+    return found
+
+
+def _named_in(found: Found, types: Mapping[Key, Found]) -> Iterator[Key]:
+    match found.definition:
+        case Struct(fields=parts) | Variant(cases=parts):
+            inside: list[Type | None] = [each.type for each in parts]
+        case Alias(type=type_):
+            inside = [type_]
+        case _:
+            inside = []
+    for each in inside:
+        for named in references(each, found.scope) if each else ():
+            if named.key in types:
+                yield named.key
 
 
 def _ways(types: Mapping[Key, Found]) -> dict[Key, list[list[Key]]]:

@@ -224,7 +224,7 @@ def test_types_of_imported_files_are_compared() -> None:
 
 def test_names_for_pairs_of_each_other_are_compared_once() -> None:
     """Followed one by one, they would be a million million values."""
-    pairs = "\n".join(f'type d{each} = pair<d{each - 1}, d{each - 1}> "D."' for each in range(1, 41))
+    pairs = "\n".join(f'type d{each} = array<pair<d{each - 1}, d{each - 1}>> "D."' for each in range(1, 41))
     old, new = (
         catalogue('in a: d40 "A." out b: d40 "B."', types=f'type d0 = {each} "D." {pairs}')
         for each in ("int64", "option<int64>")
