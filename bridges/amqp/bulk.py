@@ -9,8 +9,10 @@ Law: frames leave in the order in which they were said, pika's among them; what 
 to pika too. Bytes that are no AMQP end the connection.
 """
 
+import os
 from asyncio import get_running_loop
 from collections.abc import Callable
+from socket import SO_ERROR, SOL_SOCKET
 from typing import Any, Final
 
 from pika.adapters.asyncio_connection import AsyncioConnection
@@ -56,8 +58,12 @@ class BulkConnection(AsyncioConnection):  # type: ignore[misc]
 
     def _emit_gathered(self) -> None:
         gathered, self._gathered = self._gathered, []
-        if self._transport is not None:
+        if self._transport is None:
+            return
+        try:
             super()._adapter_emit_data(b"".join(gathered))
+        except RuntimeError as error:
+            self._end_line(error)
 
     # --- reading
 
@@ -86,6 +92,22 @@ class BulkConnection(AsyncioConnection):  # type: ignore[misc]
             else:
                 _, frame = decode_frame(found)
                 self._process_frame(frame)
+        self._look_whether_broken()
+
+    def _look_whether_broken(self) -> None:
+        transport = self._transport
+        if transport is not None and transport._sock is not None:
+            error = transport._sock.getsockopt(SOL_SOCKET, SO_ERROR)
+            if error:
+                self._end_line(OSError(error, os.strerror(error)))
+
+    def _end_line(self, error: Exception) -> None:
+        """Wrinkle: of a line that is reset uvloop says once that it can be read, and closes its watch. Where
+        more waits there than is read at once, pika would not hear of the end; and to write raises.
+        """
+        transport = self._transport
+        if transport._state == transport._STATE_ACTIVE:
+            transport._initiate_abort(error)
 
     def _delivered(self, found: Delivered) -> None:
         """Wrinkle: a message may still come for a consumer that is being cancelled; it goes back at once."""

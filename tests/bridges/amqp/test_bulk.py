@@ -1,11 +1,16 @@
 """A connection with messages past pika, at a broker of the test's own."""
 
 import asyncio
-from collections.abc import AsyncIterator
+import contextlib
+import os
+import socket
+import struct
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import pika
 import pytest
+import uvloop
 from pika import spec
 from pika.frame import Body, Frame, Header, Method, decode_frame
 
@@ -36,6 +41,16 @@ class Broker:
 
     def say(self, *frames: Frame | bytes) -> None:
         self._writer.write(b"".join(one if isinstance(one, bytes) else one.marshal() for one in frames))
+
+    def reset(self, last: bytes) -> None:
+        """Say as much of it as there is room for, and then nothing any more, at once."""
+        given = self._writer.get_extra_info("socket")
+        with socket.socket(fileno=os.dup(given.fileno())) as line, contextlib.suppress(BlockingIOError):
+            line.setblocking(False)
+            while last := last[line.send(last) :]:
+                pass
+        given.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self._writer.transport.abort()
 
     async def _frame(self) -> Frame:
         head = await self._reader.readexactly(7)
@@ -172,3 +187,37 @@ async def test_bytes_that_are_no_amqp_end_the_connection(said: bytes, why: str) 
             lost = await asyncio.shield(connection.ended)
         assert isinstance(lost, AmqpLost)
         assert why in str(lost)
+
+
+@pytest.mark.parametrize("kind", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_a_line_that_is_reset_while_much_waits_ends_the_connection(
+    kind: Callable[[], asyncio.AbstractEventLoop],
+) -> None:
+    """As behind a node that stood still. uvloop says once that such a line can be read, and never again."""
+
+    async def reset() -> None:
+        async with line() as (broker, connection):
+            await reading(connection)
+            broker.reset(delivery(1, b"x" * 4000) * 100)
+            async with asyncio.timeout(PATIENCE):
+                assert isinstance(await asyncio.shield(connection.ended), AmqpLost)
+
+    with asyncio.Runner(loop_factory=kind) as runner:
+        for _ in range(2):  # the second has the number of the first one's file
+            runner.run(reset())
+
+
+async def test_a_line_that_the_loop_watches_no_more_ends_the_connection(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def closed(*_given: object) -> None:
+        raise RuntimeError("unable to perform operation on <UVPoll closed=True>; the handler is closed")
+
+    async with line() as (_broker, connection):
+        channel, _ = await reading(connection)
+        with monkeypatch.context() as patch:
+            patch.setattr(asyncio.get_running_loop(), "add_writer", closed)
+            channel.acknowledge(1)
+            async with asyncio.timeout(PATIENCE):
+                assert isinstance(await asyncio.shield(connection.ended), AmqpLost)
+    assert caplog.text == ""
