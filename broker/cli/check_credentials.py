@@ -152,6 +152,8 @@ def check_certificate(site: Site) -> Iterator[SiteFinding]:
         text = f"the Python package {error.name!r} is missing: pip install 'sapwood-node[join]'"
         yield SiteFinding("certificates", "failed", text)
         return
+    if site.enrolment.authority is not None:
+        yield _authority(site.enrolment.authority)
     if renewed is not None:
         try:
             left = facts(renewed.read_bytes()).ends - time.time()
@@ -165,3 +167,12 @@ def check_certificate(site: Site) -> Iterator[SiteFinding]:
                 f"ended {duration(-left)} ago: the node asks for a new one, which its parent's grace allows"
             )
             yield SiteFinding("own certificate", "warning", text)
+
+
+def _authority(folder: Path) -> SiteFinding:
+    from broker.enrolment.authority import look_at
+
+    try:
+        return SiteFinding("certificate authority", "ok", f"{folder}: {look_at(folder)}")
+    except SapwoodError as error:
+        return SiteFinding("certificate authority", "failed", str(error))

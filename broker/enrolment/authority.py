@@ -33,6 +33,9 @@ PLAUSIBLE: Final = 1_704_067_200.0
 PORT_LIFETIME: Final = 90 * 86_400.0
 RENEW_AFTER: Final = 2 / 3
 """Share of a certificate's lifetime after which it is renewed."""
+_KEY: Final = "authority.key"
+_CERTIFICATE: Final = "authority.pem"
+_BESIDE: Final = "also-trusted.pem"
 _EVERYWHERE: Final = frozenset({"0.0.0.0", "::"})  # noqa: S104 - names of no host
 
 
@@ -52,28 +55,25 @@ class KeptAuthority:
             self._port = self._port_certificate()
             self._present, self.context = (self._context(self.trusted) for _ in range(2))
         except (OSError, CertificateError) as error:
-            raise EnrolmentError(f"the certificate authority in {folder} cannot be used: {error}") from None
+            raise _unusable(folder, error) from None
         self.context.sni_callback = self._choose
 
     def __repr__(self) -> str:
         return f"<KeptAuthority {self.folder} {self.fingerprint.hex()[:16]}>"
 
     def _opened(self) -> Authority:
-        key_file, file = self.folder / "authority.key", self.folder / "authority.pem"
-        if file.exists() and not key_file.exists():
-            raise CertificateError("authority.key is gone: put it back, or move authority.pem away too")
-        if not file.exists() and self._clock() < PLAUSIBLE:
+        found = _lying_in(self.folder)
+        if found is not None:
+            return found
+        key_file, file = self.folder / _KEY, self.folder / _CERTIFICATE
+        if self._clock() < PLAUSIBLE:
             year = time.gmtime(self._clock()).tm_year
             raise CertificateError(f"the clock of this machine says {year}: set it, then start again")
         if not key_file.exists():
             put(key_file, certificates.make_key(), PRIVATE)
             _log.info("= made a certificate authority in %s: keep a copy of it in a safe place", self.folder)
-        if key_file.stat().st_mode & 0o077:
-            raise CertificateError(f"others can read {key_file}: chmod 600 {key_file}")
         key = key_file.read_bytes()
-        if not file.exists():
-            made = Authority.certify(key, self._site.name, self._site.tree, self._clock())
-            put(file, made, PUBLIC)
+        put(file, Authority.certify(key, self._site.name, self._site.tree, self._clock()), PUBLIC)
         return Authority(key, file.read_bytes())
 
     def trust(self, others: Iterable[bytes]) -> None:
@@ -102,9 +102,7 @@ class KeptAuthority:
         self.own, self.trusted = own, trusted
 
     def _own(self) -> bytes:
-        beside = self.folder / "also-trusted.pem"
-        more = certificates.split(beside.read_bytes()) if beside.exists() else []
-        return b"".join([self.authority.certificate, *more])
+        return b"".join([self.authority.certificate, *_beside(self.folder)])
 
     # --- the port
 
@@ -123,11 +121,15 @@ class KeptAuthority:
         return context
 
     def _port_certificate(self) -> certificates.Facts:
+        """That which lies there, unless it is due, or damaged."""
         file = self.folder / "port.pem"
-        if file.exists():
-            found = certificates.facts(file.read_bytes())
-            if found.hosts == self._hosts() and not self._is_due(found) and self._is_ours(file):
-                return found
+        try:
+            found = certificates.facts(file.read_bytes()) if file.exists() else None
+        except CertificateError as error:
+            _log.warning("! %s is made anew: %s", file, error)
+            found = None
+        if found and found.hosts == self._hosts() and not self._is_due(found) and self._is_ours(file):
+            return found
         return self._new_port_certificate()
 
     def _is_ours(self, file: Path) -> bool:
@@ -162,3 +164,46 @@ class KeptAuthority:
             self._present = self._context(self.trusted)
             _log.info("= the port has a new certificate")
         return self._due(self._port) - self._clock()
+
+
+def look_at(folder: Path) -> str:
+    """How it stands there, in words. Nothing is changed. Raises `EnrolmentError` if it is of no use."""
+    try:
+        found, more = _lying_in(folder), len(_beside(folder))
+    except (OSError, CertificateError) as error:
+        raise _unusable(folder, error) from None
+    beside = f", and {more} more that are trusted" if more else ""
+    return "made at the first start" if found is None else f"can be read{beside}"
+
+
+def _unusable(folder: Path, error: OSError | CertificateError) -> EnrolmentError:
+    text = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else str(error)
+    return EnrolmentError(f"the certificate authority in {folder} cannot be used: {text}")
+
+
+def _lying_in(folder: Path) -> Authority | None:
+    """None: its key, or its certificate, is to be made. Raises `OSError`, `CertificateError`."""
+    if folder.exists() and not folder.is_dir():
+        raise CertificateError("it is a file: expected a folder")
+    key_file, file = folder / _KEY, folder / _CERTIFICATE
+    if not key_file.exists():
+        if file.exists():
+            raise CertificateError(f"{_KEY} is gone: put it back, or move {_CERTIFICATE} away too")
+        return None
+    if key_file.stat().st_mode & 0o077:
+        raise CertificateError(f"others can read {key_file}: chmod 600 {key_file}")
+    if not file.exists():
+        return None
+    try:
+        return Authority(key_file.read_bytes(), file.read_bytes())
+    except CertificateError as error:
+        raise CertificateError(f"{_KEY} and {_CERTIFICATE}: {error}; put the copy of both back") from None
+
+
+def _beside(folder: Path) -> list[bytes]:
+    """The further authorities, PEM."""
+    file = folder / _BESIDE
+    try:
+        return certificates.split(file.read_bytes()) if file.exists() else []
+    except CertificateError as error:
+        raise CertificateError(f"{_BESIDE}: {error}") from None

@@ -328,6 +328,17 @@ def test_a_parent_s_certificate_is_looked_at(tmp_path: Path, serve: Callable[...
         assert (one.state, "does its port speak TLS?" in one.text) == ("warning", True)
 
 
+def test_an_authority_that_the_node_could_not_use_fails(tmp_path: Path) -> None:
+    listener = f"{{port: {free_ports(1)[0]}, public_uri: 'wss://hq.example:7600/link'}}"
+    file = tmp_path / "hq.yaml"
+    file.write_text(f"broker: {{name: hq, listener: {listener}, enrolment: {{authority: authority}}}}\n")
+    assert state(file, "certificate authority") == "ok"
+    (tmp_path / "authority").mkdir()
+    (tmp_path / "authority" / "authority.pem").write_text("x")
+    (one,) = found(file, "certificate authority")
+    assert (one.state, "authority.key is gone" in one.text) == ("failed", True)
+
+
 def test_of_very_many_secrets_of_children_one_that_can_be_guessed_is_told(tmp_path: Path) -> None:
     file = site(tmp_path, "  children_secrets: table\n")
     lines = [f"store-{number} {'x' * 32}" for number in range(20)]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bridges import certificates
-from broker.enrolment.authority import KeptAuthority
+from broker.enrolment.authority import KeptAuthority, look_at
 from broker.enrolment.contact import context_for
 from broker.enrolment.errors import EnrolmentError
 from config.model import Enrolment, Listener, Site
@@ -80,6 +80,26 @@ def test_a_lost_key_is_told_and_a_lost_certificate_is_made_anew(tmp_path: Path) 
     (kept.folder / "authority.key").unlink()
     with pytest.raises(EnrolmentError, match=r"authority.key is gone: put it back"):
         opened(tmp_path)
+
+
+def test_what_is_damaged_is_told_by_the_file_and_the_ports_own_is_made_anew(tmp_path: Path) -> None:
+    assert look_at(tmp_path / "authority") == "made at the first start"
+    folder = opened(tmp_path).folder
+    (folder / "port.pem").write_text("half of one")
+    assert opened(tmp_path).context.get_ca_certs()
+    assert look_at(folder) == "can be read"
+    for name in ("authority.pem", "authority.key"):
+        before = (folder / name).read_bytes()
+        (folder / name).write_text("half of one")
+        for look in (lambda: opened(tmp_path), lambda: look_at(folder)):
+            with pytest.raises(EnrolmentError, match=r"authority\.key and authority\.pem: .*; put the copy"):
+                look()
+        (folder / name).write_bytes(before)
+    (folder / "also-trusted.pem").write_text("half of one")
+    with pytest.raises(EnrolmentError, match=r"also-trusted\.pem: no certificates in PEM"):
+        look_at(folder)
+    with pytest.raises(EnrolmentError, match="it is a file: expected a folder"):
+        look_at(folder / "port.pem")
 
 
 def test_another_authority_is_trusted_beside_it_while_one_takes_the_place_of_the_other(
