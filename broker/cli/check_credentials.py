@@ -63,17 +63,23 @@ def _tls(subject: str, certificate: Path | None, make: Callable[[], object]) -> 
         make()
     except SapwoodError as error:
         return SiteFinding(subject, "failed", str(error))
-    if certificate and (ended := _end_of(certificate)) < time.time():
-        day = time.strftime("%Y-%m-%d", time.gmtime(ended))
-        text = f"the certificate {certificate} ended on {day}: renew it (is the clock here right?)"
-        return SiteFinding(subject, "failed", text)
+    if certificate and (wrong := _untimely(certificate)):
+        return SiteFinding(subject, "failed", f"the certificate {certificate} {wrong}")
     return SiteFinding(subject, "ok", "certificates and keys can be read and belong together")
 
 
-def _end_of(certificate: Path) -> int:
-    """Seconds since 1970 UTC. Python itself has no other reader of a file's certificate."""
+def _untimely(certificate: Path) -> str:
+    """Why it does not hold now, '' if it does. Python itself has no other reader of a file's certificate."""
     found = ssl._ssl._test_decode_cert(str(certificate))  # type: ignore[attr-defined]
-    return ssl.cert_time_to_seconds(found["notAfter"])
+    begins, ends = (ssl.cert_time_to_seconds(found[name]) for name in ("notBefore", "notAfter"))
+    now = time.time()
+    if ends < now:
+        return f"ended on {_day(ends)}: renew it (is the clock here right?)"
+    return f"begins on {_day(begins)}: is the clock here right?" if begins > now else ""
+
+
+def _day(at: int) -> str:
+    return time.strftime("%Y-%m-%d", time.gmtime(at))
 
 
 def check_secrets(site: Site) -> Iterator[SiteFinding]:

@@ -237,8 +237,13 @@ def test_tls_files_are_read(tmp_path: Path) -> None:
     assert state(file, "TLS of the port") == "failed"
 
 
-def test_a_certificate_that_has_ended_is_told_before_a_neighbour_refuses_it(tmp_path: Path) -> None:
-    day = datetime(2020, 1, 1, tzinfo=UTC)
+@pytest.mark.parametrize(
+    ("year", "told"), [(2020, "ended on 2020-01-31: renew it"), (2200, "begins on 2200-01-01: is the clock")]
+)
+def test_a_certificate_that_does_not_hold_now_is_told_before_a_neighbour_refuses_it(
+    tmp_path: Path, year: int, told: str
+) -> None:
+    day = datetime(year, 1, 1, tzinfo=UTC)
     authority = trustme.CA()
     authority.cert_pem.write_to_path(tmp_path / "ca.pem")
     ended = authority.issue_cert("localhost", not_before=day, not_after=day + timedelta(days=30))
@@ -251,7 +256,7 @@ def test_a_certificate_that_has_ended_is_told_before_a_neighbour_refuses_it(tmp_
     file.write_text(f"broker:\n  name: hq\n  listener: {{port: 0, {tls}}}\n  tree_connectors: {connector}\n")
     for subject in ("TLS of the port", "TLS to the parent"):
         (finding,) = found(file, subject)
-        assert (finding.state, "ended on 2020-01-31: renew it" in finding.text) == ("failed", True)
+        assert (finding.state, told in finding.text) == ("failed", True)
     renewed = "renew: true, uri: 'wss:"
     file.write_text(file.read_text().replace("uri: 'wss:", renewed))
     assert state(file, "TLS to the parent") == "ok"
