@@ -36,13 +36,25 @@ LARGEST_SIZE: Final = 1 << 18
 _TEXT_BYTES: Final = 1 << 16
 _STRIDE: Final = 4099
 _TEXT: Final = Random(0).randbytes((LARGEST_SIZE + _TEXT_BYTES) // 2).hex().encode()
-"""What messages say: digits without a pattern, which compress to half, about as much as a till's lines do."""
+_DIGITS: Final = b"0123456789abcdef"
+_OTHERS: Final = tuple(
+    bytes.maketrans(_DIGITS, bytes(Random(number).sample(_DIGITS, len(_DIGITS)))) for number in range(256)
+)
+"""Other digits in place of these: as many ways as messages are in one bundle."""
 
 Delivered = Callable[[Destination, int, float], None]
 """Hears of a message: where to, its number, seconds since it was sent."""
 
 Confirmed = Callable[[Destination, range], object]
 """Hears that messages are safe, by their numbers."""
+
+
+def text_of(number: int, size: int) -> bytes:
+    """The text of a message: digits without a pattern, which compress to half, about as much as a till's
+    lines do; none that others of its bundle say.
+    """
+    start = number * _STRIDE % _TEXT_BYTES
+    return _TEXT[start : start + size].translate(_OTHERS[number % len(_OTHERS)])
 
 
 class Application:
@@ -119,8 +131,7 @@ class Application:
         numbers = [next(self._serials) for _ in range(count)]
         body = bytearray()
         for number in numbers:
-            start = number * _STRIDE % _TEXT_BYTES
-            payload = _HEAD.pack(now, number) + _TEXT[start : start + size - LEAST_SIZE]
+            payload = _HEAD.pack(now, number) + text_of(number, size - LEAST_SIZE)
             body += bundles.encode_message(Message(payload, properties))
         first, self._numbers = self._numbers + 1, self._numbers + count
         self._under_way.append((self._numbers, destination, range(numbers[0], numbers[0] + count)))
