@@ -94,7 +94,10 @@ def _explain_certificate(error: Exception, uri: str) -> str:
 
 def _tls_hint(error: BaseException, tls: TlsSettings | None, uri: str) -> str:
     if is_not_tls(error):
-        return "; its port speaks ws only: write ws://, or give the parent's listener a certificate"
+        return (
+            "; its port speaks ws only: write ws:// (in a record of DNS: carrier=ws), or give the parent's"
+            " listener a certificate"
+        )
     return _certificate_hint(tls, uri)
 
 

@@ -13,11 +13,13 @@ def check_issuer(site: Site) -> Iterator[SiteFinding]:
     """One that is away may be back tomorrow."""
     if site.oidc.issuer is None:
         return
+    from bridges.tls import TlsError, TlsSettings, client_context
     from broker.entrance.policy import issuer_of
 
     try:
         issuer_of(site)
-    except ConfigurationError as error:
+        client_context(TlsSettings(ca=site.oidc.ca))
+    except (ConfigurationError, TlsError) as error:
         yield SiteFinding("issuer", "failed", str(error))
         return
     from broker.entrance.issuer_keys import fetch_keys

@@ -36,6 +36,13 @@ def test_an_issuer_with_keys_is_well_and_one_that_is_away_a_warning(
     assert "keys: 1; roles of till-staff (viewer), chain operators (operator)" in one.text
 
 
+def test_authorities_that_cannot_be_read_fail_since_nobody_would_come_in_tomorrow_either(
+    tmp_path: Path,
+) -> None:
+    (one,) = check_issuer(Site(oidc=replace(SITE, ca=tmp_path / "gone.pem")))
+    assert (one.state, "gone.pem cannot be read" in one.text) == ("failed", True)
+
+
 def test_a_missing_library_fails_and_says_which_extra_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("issuer", "issuer_keys", "id_tokens"):
         monkeypatch.delitem(sys.modules, f"broker.entrance.{name}", raising=False)
