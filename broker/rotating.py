@@ -2,6 +2,7 @@
 
 import logging
 import os
+from contextlib import suppress
 from io import TextIOWrapper
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
@@ -41,6 +42,11 @@ class RotatingLines(RotatingFileHandler):
             return os.path.samestat(os.stat(self.baseFilename), os.fstat(self.stream.fileno()))
         except OSError as error:
             return not isinstance(error, FileNotFoundError | NotADirectoryError)
+
+    def close(self) -> None:
+        """Also where what waits to be written cannot be: that was said when it was added."""
+        with suppress(OSError):
+            super().close()
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 (the standard library's name)
         self._failed = True

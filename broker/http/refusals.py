@@ -21,6 +21,8 @@ from broker.http.verbs import too_large
 from config.operators import Role
 
 _LOOK_EVERY: Final = 60.0
+_PACKINGS: Final = frozenset(("br", "compress", "deflate", "gzip", "x-compress", "x-gzip", "zstd"))
+"""Some clients write 'utf-8' into the header; such a body is plain."""
 _LOOK_AGAIN: Final = 0.1
 """Seconds between looks at the clock: it may be set, and a token ends by it."""
 
@@ -53,8 +55,8 @@ async def plain_body(request: web.Request, most: int) -> bytes:
 
     Nobody's body is unpacked: two megabytes may hold gigabytes.
     """
-    packed = request.headers.get("Content-Encoding", "identity")
-    if packed.strip().lower() not in ("", "identity"):
+    packed = request.headers.get("Content-Encoding", "")
+    if not _PACKINGS.isdisjoint(each.strip().lower() for each in packed.split(",")):
         raise BadRequest(f"Content-Encoding: {packed[:40]}: expected a body that is not packed")
     try:
         return await request.read()

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from broker import trail
+from broker.rotating import RotatingLines
 from broker.trail import ChangeTrail
 
 ANNA = ("anna", "operator")
@@ -110,6 +111,22 @@ def test_a_file_that_is_moved_or_removed_is_begun_anew(
     add(kept, "d", "e")
     assert names(kept) == ["e", "d"]
     assert caplog.text.count(f"{file} was removed or moved") == 2
+    kept.close()
+
+
+def test_a_file_on_a_full_disk_that_is_removed_or_closed_stops_nobody(tmp_path: Path) -> None:
+    """Lines that could not be written wait in memory, and are tried once more when the file is closed."""
+    file = tmp_path / "changes.ndjson"
+    kept = RotatingLines(file, 2**20, 1)
+    for text in ("a", "b"):
+        file.symlink_to("/dev/full")
+        kept.handle(logging.makeLogRecord({"msg": text}))
+        file.unlink()
+    kept.handle(logging.makeLogRecord({"msg": "c"}))
+    assert file.read_text() == "c\n"
+    file.unlink()
+    file.symlink_to("/dev/full")
+    kept.handle(logging.makeLogRecord({"msg": "d"}))
     kept.close()
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gzip
 import json
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -92,7 +93,11 @@ async def test_keys_are_fetched_where_the_issuer_says(served: Served) -> None:
         ("/keys", web.Response(status=302, headers={"Location": "/keys2"}), "HTTP 302"),
         ("/keys", b" " * (MAX_DOCUMENT + 1), "more than"),
         ("/keys", b"<html>", "no set of keys"),
-        ("/keys", web.Response(body=b"{}", headers={"Content-Encoding": "gzip"}), "something packed"),
+        (
+            "/keys",
+            web.Response(body=gzip.compress(b"{}"), headers={"Content-Encoding": "gzip"}),
+            "something packed",
+        ),
         ("/keys", b'{"keys":[]}', "no key that may sign"),
     ],
 )
@@ -110,6 +115,13 @@ async def test_keys_come_over_no_open_line(served: Served, where: str) -> None:
     served.become(FIRST, jwks_uri=where)
     with pytest.raises(IssuerError, match="expected an https://"):
         await fetch_keys(served.site)
+
+
+async def test_keys_that_are_said_to_be_packed_and_are_not_are_read(served: Served) -> None:
+    """As a store of files says of each that it was given as utf-8."""
+    for path, answer in served.answers.items():
+        served.answers[path] = web.Response(body=answer, headers={"Content-Encoding": "utf-8"})
+    assert [key.kid for key in await fetch_keys(served.site)] == ["k1"]
 
 
 async def test_the_host_of_the_keys_is_said_where_it_is_the_one_that_is_away(

@@ -55,6 +55,12 @@ async def test_a_packed_body_is_refused_and_not_unpacked(api: Any, call: str, bo
     assert "expected a body that is not packed" in found["text"]
 
 
+async def test_a_body_that_is_said_to_be_in_no_packing_is_taken_as_it_is(api: Any) -> None:
+    """Some clients write there how its text is written."""
+    options = {"data": b"milk", "headers": {"Content-Encoding": "utf-8"}, "compress": False}
+    await api("POST /api/publish/topic:milk", **options)
+
+
 async def test_what_is_wrong_with_a_request_is_said(api: Any) -> None:
     for call, said in (
         ("GET /api/queues?limit=0", "limit"),
