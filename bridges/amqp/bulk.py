@@ -12,7 +12,7 @@ to pika too. Bytes that are no AMQP end the connection.
 import os
 from asyncio import get_running_loop
 from collections.abc import Callable
-from socket import SO_ERROR, SOL_SOCKET
+from errno import ECONNRESET
 from typing import Any, Final
 
 from pika.adapters.asyncio_connection import AsyncioConnection
@@ -20,6 +20,7 @@ from pika.frame import decode_frame
 
 from bridges.amqp import frames
 from bridges.amqp.frames import Confirmed, ContentReader, Delivered
+from bridges.resets import was_reset
 
 _AT_ONCE: Final = 64 * 1024
 """Bytes that are read by one system call; pika's own 4,096 are a few messages."""
@@ -96,10 +97,8 @@ class BulkConnection(AsyncioConnection):  # type: ignore[misc]
 
     def _look_whether_broken(self) -> None:
         transport = self._transport
-        if transport is not None and transport._sock is not None:
-            error = transport._sock.getsockopt(SOL_SOCKET, SO_ERROR)
-            if error:
-                self._end_line(OSError(error, os.strerror(error)))
+        if transport is not None and transport._sock is not None and was_reset(transport._sock):
+            self._end_line(ConnectionResetError(ECONNRESET, os.strerror(ECONNRESET)))
 
     def _end_line(self, error: Exception) -> None:
         """Wrinkle: of a line that is reset uvloop says once that it can be read, and closes its watch. Where

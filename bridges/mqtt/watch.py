@@ -14,6 +14,7 @@ from typing import Any, Final
 from paho.mqtt.enums import MQTTErrorCode
 
 from bridges.mqtt.bulk import PahoInBulk
+from bridges.resets import was_reset
 
 _LOOK_EVERY: Final = 1.0
 _UNWATCHABLE: Final = (RuntimeError, OSError, ValueError)
@@ -30,7 +31,6 @@ class PahoWatch:
         self._loop = asyncio.get_running_loop()
         self._socket: socket.socket | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._broken = False
 
     def __repr__(self) -> str:
         return f"<PahoWatch {'open' if self.is_open else 'closed'}>"
@@ -41,7 +41,7 @@ class PahoWatch:
 
     def begin(self, opened: Any) -> None:
         """Watch the client's socket. Callbacks of paho's that have to do with it are taken over."""
-        self._socket, self._broken = opened, False
+        self._socket = opened
         with contextlib.suppress(OSError):
             opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._loop.add_reader(opened, self._read)
@@ -94,18 +94,12 @@ class PahoWatch:
 
     def _read(self) -> None:
         self._client.loop_read()
-        if self.is_open and (self._client.has_more or self._pending() or self._is_broken()):
+        if self._socket is not None and (self._client.has_more or self._pending() or was_reset(self._socket)):
             self._loop.call_soon(self._read)
 
     def _pending(self) -> int:
         """Bytes that TLS has decrypted already: the socket will not say that they are there."""
         return self._socket.pending() if isinstance(self._socket, ssl.SSLSocket) else 0
-
-    def _is_broken(self) -> bool:
-        """Has it been reset? Then it is read to its end without the loop, which says no more of it."""
-        if self._socket is not None and not self._broken:
-            self._broken = bool(self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR))
-        return self._broken
 
     def _look(self) -> None:
         if self._socket is not None and self._client.loop_misc() == MQTTErrorCode.MQTT_ERR_SUCCESS:
