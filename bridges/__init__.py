@@ -7,8 +7,8 @@
 | `properties` | properties of messages: ours, MQTT's and AMQP's |
 | `amqp`, `mqtt` | pika and paho in asyncio, which the two above share |
 | `dialling` | what went wrong while a broker was dialled, for people |
-| `resets` | whether a line was reset, whatever waits to be read there |
 | `dns` | where nodes are, as DNS tells it |
+| `resets` | whether a line was reset, whatever waits to be read there |
 | `tls`, `certificates` | TLS contexts and what a peer has shown; authorities and requests |
 | `unneeded` | libraries without those that they load in vain |
 
