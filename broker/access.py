@@ -22,6 +22,7 @@ from broker.host import Host
 from broker.link_secrets import LinkSecrets
 from config.alarms import rules_of
 from config.errors import ConfigurationError
+from config.fields import differing
 from config.model import Site
 from sapwood.protocol.errors import Refusal
 from treeconnector.identity import Shown
@@ -90,15 +91,16 @@ class Access:
             core.admission.handle(child.link, child.link.pause(why))
             self._host.wake()
 
-    def read_again(self) -> list[str]:
-        """Read the file again; return the children that it names no more, or otherwise, whose links end.
+    def read_again(self) -> tuple[list[str], list[str]]:
+        """Read the file again; return the children that it names no more, or otherwise, whose links end, and
+        the settings that it has changed and that count from the next start only.
 
         A link that stays keeps its secret until it comes up again. Raises `SwitchError`: nothing has changed.
         """
         if self._read is None:
             raise SwitchError("this node was not started from a file: there is nothing to read again")
         try:
-            site = self._site_of(self._read())
+            site = self._site_of(read := self._read())
             secrets = LinkSecrets(site, closed=self._asks_for_names)
             policy = policy_of(site)
             operators = operators_of(site)
@@ -115,7 +117,10 @@ class Access:
         self._host.wake()
         self._warn_of_locks()
         _log.info("= the file was read again%s", f"; turned away: {', '.join(away)}" if away else "")
-        return away
+        waiting = [name for name in differing(site, read) if name != "name"]
+        if waiting:
+            _log.warning("! changed in the file, and not before the next start: %s", ", ".join(waiting))
+        return away, waiting
 
     def _become(self, site: Site, secrets: LinkSecrets) -> None:
         """Let the children and channels of the file count from here on."""

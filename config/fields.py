@@ -145,6 +145,17 @@ def settings(cls: type[Any]) -> tuple[Setting, ...]:
 _SETTINGS: Final[dict[type[Any], tuple[Setting, ...]]] = {}
 
 
+def differing(one: Any, other: Any, path: str = "") -> Iterator[str]:
+    """Yield the settings, `listener.port`, that two sections of one class do not agree on; a list is one."""
+    for setting in settings(type(one)):
+        name = f"{path}{setting.name}"
+        first, second = getattr(one, setting.name), getattr(other, setting.name)
+        if isinstance(setting, Part):
+            yield from differing(first, second, f"{name}.")
+        elif first != second:
+            yield name
+
+
 def alone(cls: type[Any]) -> Scalar | None:
     """Return the setting that may stand for a whole section in YAML, if it has one."""
     return next((one for one in settings(cls) if isinstance(one, Scalar) and one.alone), None)

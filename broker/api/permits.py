@@ -92,11 +92,14 @@ class Permits(Answer):
 
 
 class Reloaded(Answer):
-    """`turned_away`: children that the file names no more; their links have ended."""
+    """`turned_away`: children that the file names no more; their links have ended. `needs_restart`: settings
+    that the file has changed and that count from the next start only.
+    """
 
     node: str
     enforced: bool
     turned_away: list[str]
+    needs_restart: list[str]
 
 
 @operation(
@@ -247,8 +250,9 @@ def _changed(node: RunningNode, name: str) -> ChildPermit:
 )
 def reload(node: RunningNode) -> Reloaded:
     """Read the site's file again. Raises `SwitchError` with what is wrong with it."""
-    turned_away = node.access.read_again()
-    return Reloaded(node=node.name, enforced=not node.access.grants.open, turned_away=turned_away)
+    away, waiting = node.access.read_again()
+    enforced = not node.access.grants.open
+    return Reloaded(node=node.name, enforced=enforced, turned_away=away, needs_restart=waiting)
 
 
 def _grant(grant: Granted) -> Grant:

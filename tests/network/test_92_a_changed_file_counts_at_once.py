@@ -24,13 +24,16 @@ async def test_a_link_ends_when_the_file_takes_the_role_away_that_it_has(network
     await network.start()
     await network.until_child("hq", "uk")
     done = await reload(network, children=children(role="leaf"))
-    assert done["turned_away"] == ["uk"]
+    assert (done["turned_away"], done["needs_restart"]) == (["uk"], [])
     await network.until_child("hq", "uk", "down")
     await network.until(
         "uk", lambda status: "as a leaf, not as a branch" in str(status["parent"]), "told its role"
     )
     await network.until_child("hq", "leeds")
-    assert (await reload(network, children=children(role="branch", nodes=["york"])))["turned_away"] == []
+    later = {"http": {"token_env": "ANOTHER"}, "metrics": {"max_queues": 7}, "tree": "other"}
+    done = await reload(network, children=children(role="branch", nodes=["york"]), **later)
+    assert done["turned_away"] == []
+    assert done["needs_restart"] == ["tree", "http.token_env", "metrics.max_queues"]
     await network.until_child("hq", "uk")
 
 

@@ -81,3 +81,5 @@ def reload(found: Fields) -> None:
     """A file that was read again."""
     away = f"; turned away: {', '.join(found['turned_away'])}" if found["turned_away"] else ""
     print(f"{found['node']} has read its file again{away}")
+    if waiting := found.get("needs_restart"):  # an older node does not say
+        print(f"not before its next start: {', '.join(waiting)}")
