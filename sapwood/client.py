@@ -39,6 +39,7 @@ from sapwood.options import (
     destination_of,
     flag,
     payload_of,
+    payloads_of,
     properties_of,
     scope_of,
     seconds,
@@ -330,9 +331,7 @@ class Client:
         `wait=False`: like `publish`. The options hold for each, see `send`; so do the errors.
         """
         route, shared = _route(destination, dict(options))
-        given = list(payloads)
-        if set(map(type, given)) - {bytes}:
-            given = [payload_of(payload) for payload in given]
+        given = payloads_of(payloads)
         prepared = list(bodies(given, shared))
         for body, _ in prepared:
             _check_size(body)

@@ -16,6 +16,7 @@ from typing import Any, Final, get_type_hints
 import msgspec
 
 from sapwood.errors import ServiceError
+from sapwood.options import text
 from sapwood.rpc_messages import (
     BAD_PARAMETERS,
     UNKNOWN_INTERFACE,
@@ -87,8 +88,8 @@ class Interface:
     """
 
     def __init__(self, handlers: Handlers, name: str = "", version: str = "") -> None:
-        self.name = name
-        self.version = version
+        self.name = text("interface", name)
+        self.version = text("version", version)
         self.methods = {method: Method(method, function) for method, function in _public(handlers).items()}
         if not self.methods:
             raise ValueError(f"{handlers!r} has nothing to serve: expected named functions or public methods")

@@ -6,7 +6,7 @@ range `ValueError`, and each says what was expected; the message is not sent the
 
 import math
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from difflib import get_close_matches
 from functools import lru_cache
@@ -128,6 +128,16 @@ def payload_of(given: object) -> bytes:
     if isinstance(given, bytearray | memoryview):
         return bytes(given)
     raise _wrong("payload", given, "bytes, or a text (json.dumps makes one)")
+
+
+def payloads_of(given: Iterable[object]) -> list[bytes]:
+    """The bytes of several payloads, of which a text is none: it would be one for each character."""
+    if isinstance(given, str):
+        raise _wrong("payloads", given, "several payloads, in a list for example")
+    payloads = list(given)
+    if set(map(type, payloads)) - {bytes}:
+        return [payload_of(payload) for payload in payloads]
+    return payloads  # type: ignore[return-value]
 
 
 @lru_cache(maxsize=4096)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 from sapwood.errors import CallTimeout, ClientError, NobodyServes, ReplyLost, RequestFailed, RpcError
 from sapwood.inbox import Delivery
 from sapwood.interfaces import Handlers, Interface
-from sapwood.options import seconds
+from sapwood.options import seconds, text
 from sapwood.rpc_messages import CONTENT_TYPE, Request, decode_reply, encode_request
 from sapwood.serving import Server, current_request
 from sapwood.tasks import current_task, new_task, task
@@ -121,10 +121,10 @@ class Rpc:
         limit = self._timeout if own else seconds("timeout", timeout)
         if limit is not None and limit > _LONGEST:
             limit = None
-        payload = encode_request(Request(method, dict(parameters), interface, version))
+        payload = encode_request(Request(text("method", method), dict(parameters), interface, version))
         number = next(self._numbers)
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._waiting[number] = _Pending(future, queue, method)
+        self._waiting[number] = _Pending(future, text("queue", queue), method)
         try:
             async with within(limit, partial(CallTimeout, queue, method)):
                 await self._ask(number, queue, payload, limit, persistent, interface, version)

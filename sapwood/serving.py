@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from sapwood.errors import ClientError, RequestFailed, SendRejected, ServiceError
 from sapwood.inbox import Delivery
 from sapwood.interfaces import Interface, Method, find
+from sapwood.options import text, whole
 from sapwood.protocol.destinations import Destination, parse
 from sapwood.protocol.errors import InvalidName
 from sapwood.protocol.names import is_incarnation
@@ -69,13 +70,14 @@ class Server:
     def __init__(
         self, client: "Client", queue: str, interfaces: Sequence[Interface], *, workers: int, tracebacks: bool
     ) -> None:
-        if workers < 1:
-            raise ValueError(f"{workers} workers: expected 1 or more")
+        whole(1, workers=workers)
+        if not interfaces:
+            raise ValueError("no interface to serve: expected one or more")
         self.queue = queue
         self.workers = workers
         self.answered = 0
         self.errors = 0
-        self._destination = parse(queue if queue.startswith("queue:") else f"queue:{queue}")
+        self._destination = parse(queue if text("queue", queue).startswith("queue:") else f"queue:{queue}")
         self._client = client
         self._interfaces = list(interfaces)
         self._tracebacks = tracebacks

@@ -151,7 +151,7 @@ export class Client {
 
   /** Sends many messages to one destination; done when all are on disk. */
   async sendMany(destination, payloads, given = {}) {
-    const messages = Array.from(payloads, (payload) => this.#message(destination, payload, given));
+    const messages = Array.from(options.several("payloads", payloads), (payload) => this.#message(destination, payload, given));
     await this.#give(new Call(), given, messages);
   }
 

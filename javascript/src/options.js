@@ -215,7 +215,14 @@ export function settled(given, defaults, checks) {
   return found;
 }
 
-export const atLeastOne = whole(1, Number.MAX_SAFE_INTEGER, "a whole number of 1 or more");
+const one = whole(1, Number.MAX_SAFE_INTEGER, "a whole number of 1 or more");
+export const atLeastOne = (name, value) => Number(one(name, value));
+
+/** A text has an iterator too, of its characters; what has none is an empty array to `Array.from`. */
+export function several(name, value) {
+  if (typeof value === "string" || !value?.[Symbol.iterator]) throw wrong(name, value, "an array, or what else is iterable");
+  return value;
+}
 
 /** For ever: a timer takes no more milliseconds. */
 export const LONGEST = 2 ** 31 - 1;

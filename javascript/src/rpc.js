@@ -44,7 +44,8 @@ export class Rpc {
     const defaults = { ...CALLING, timeout: this.#timeout };
     const { timeout, signal, persistent, interface: name, version } = options.settled(given, defaults, CALLING_CHECKS);
     if (this.#isClosed) throw new ReplyLost(CLOSED);
-    const payload = request(method, parameters, name, version);
+    const where = queueOf(queue);
+    const payload = request(options.text("method", method), parameters, name, version);
     const number = this.#numbers++;
     const answer = new Promise((resolve, reject) => this.#waiting.set(number, { queue, method, resolve, reject }));
     answer.catch(() => {});
@@ -61,7 +62,7 @@ export class Rpc {
     const over = new AbortController();
     const ask = async () => {
       const replyTo = await this.#mail();
-      await this.#client.send(queueOf(queue), payload, { ...asked, replyTo, signal: over.signal });
+      await this.#client.send(where, payload, { ...asked, replyTo, signal: over.signal });
       return answer;
     };
     try {

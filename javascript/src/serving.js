@@ -8,7 +8,7 @@
  */
 
 import { RequestFailed, SendRejected, ServiceError } from "./errors.js";
-import { shortened } from "./options.js";
+import { shortened, text } from "./options.js";
 import { task } from "./tasks.js";
 import { sleep } from "./waits.js";
 
@@ -29,7 +29,10 @@ export class Server {
 
   constructor(client, queue, interfaces, workers) {
     if (!Number.isInteger(workers) || workers < 1) throw new RangeError(`${workers} workers: expected 1 or more`);
-    for (const { handlers } of interfaces) {
+    if (!interfaces.length) throw new TypeError("no interface to serve: expected one or more");
+    for (const { name = "", version = "", handlers } of interfaces) {
+      text("interface", name);
+      text("version", version);
       const names = Object.keys(handlers ?? {});
       const isRight = names.length && names.every((name) => typeof handlers[name] === "function");
       if (!isRight) throw new TypeError("expected handlers as functions by name, or [{name, version, handlers}]");
@@ -142,7 +145,7 @@ export class Server {
 
 /** The destination of a queue that is named with its kind or without. */
 export function queueOf(queue) {
-  return queue.startsWith("queue:") ? queue : `queue:${queue}`;
+  return text("queue", queue).startsWith("queue:") ? queue : `queue:${queue}`;
 }
 
 function requestOf(delivery) {

@@ -6,6 +6,7 @@ import test from "node:test";
 import { connect } from "../src/client.js";
 import { ClientClosed, ConnectFailed, RequestGivenUp } from "../src/errors.js";
 import { decode, encode } from "../src/msgpack.js";
+import { Rpc } from "../src/rpc.js";
 
 const [LOGIN, CREATE, SUBSCRIBE, ACKNOWLEDGE, REFUSE] = [1, 2, 3, 6, 9];
 const WELCOME = [21, "hq", "s", 0, 1 << 24, [], true, true, Uint8Array.of(1), true, true];
@@ -189,5 +190,39 @@ test("a listener of changes that fails, at once or later, ends nothing", async (
   line.end();
   await until(() => Line.lines[1] && client.state === "connected");
   assert.equal(told.mock.callCount(), 1);
+  await client.close();
+});
+
+test("what is no list of payloads is refused, and nothing of it is sent", async () => {
+  const { client, line } = await opened();
+  const later = (async function* () {
+    yield "a";
+  })();
+  for (const wrong of ["abc", 5, { length: 1 }, Promise.resolve(["a"]), later, undefined, null]) {
+    await assert.rejects(client.sendMany("queue:a", wrong), /^TypeError: payloads: .*expected an array/);
+  }
+  assert.deepEqual(line.said.map(([kind]) => kind), [LOGIN]);
+  await client.close();
+});
+
+test("a credit may be a bigint", async () => {
+  const { client, line } = await opened({ windowMessages: 5n });
+  const { delivery } = await reading(client, line, { credit: 7n });
+  assert.equal(delivery.text(), "1");
+  assert.equal(line.frames(SUBSCRIBE)[0][4], 7);
+  await client.close();
+});
+
+test("a call and a server that could not work are refused at once", async () => {
+  const { client, line } = await opened();
+  const rpc = new Rpc(client);
+  const done = () => 1;
+  await assert.rejects(rpc.call(5, "done"), /^TypeError: queue: 5/);
+  await assert.rejects(rpc.call("a", undefined), /^TypeError: method: undefined/);
+  await assert.rejects(rpc.serve(5, { done }), /^TypeError: queue: 5/);
+  await assert.rejects(rpc.serve("a", []), /^TypeError: no interface/);
+  await assert.rejects(rpc.serve("a", { done }, { version: 1.2 }), /^TypeError: version: 1\.2/);
+  await assert.rejects(rpc.serve("a", [{ name: 5, handlers: { done } }]), /^TypeError: interface: 5/);
+  assert.deepEqual(line.said.map(([kind]) => kind), [LOGIN]);
   await client.close();
 });

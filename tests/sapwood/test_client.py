@@ -458,6 +458,8 @@ async def test_a_wrong_property_ends_its_own_send_only(played: Any) -> None:
                 await client.send_many("queue:q", [b"right", b"wrong"], **options)
         with pytest.raises(TypeError, match="payload"):
             await client.send_many("queue:q", [b"right", 7])  # type: ignore[list-item]
+        with pytest.raises(TypeError, match="payloads='abc' is of type str"):
+            await client.send_many("queue:q", "abc")  # type: ignore[arg-type]
         await client.send("queue:q", b"right")
     assert payloads_of(played.sent) == [b"right"]
     assert len(played.logins) == 1

@@ -526,8 +526,21 @@ async def test_a_reply_queue_that_is_refused_after_a_broken_line_is_made_anew(pl
 
 
 async def test_workers_and_handlers_are_checked(rpc: Rpc) -> None:
-    with pytest.raises(ValueError, match="0 workers"):
+    with pytest.raises(ValueError, match="workers=0"):
         rpc.serve("stock", {"level": level}, workers=0)
+    with pytest.raises(ValueError, match="no interface"):
+        rpc.serve("stock", [])
+    wrong: list[tuple[str, dict[str, Any]]] = [("workers", {"workers": 1.5}), ("version", {"version": 1.2})]
+    for name, options in [*wrong, ("interface", {"interface": 5})]:
+        with pytest.raises(TypeError, match=f"{name}="):
+            rpc.serve("stock", {"level": level}, **options)
+    five: Any = 5
+    with pytest.raises(TypeError, match="queue=5"):
+        rpc.serve(five, {"level": level})
+    with pytest.raises(TypeError, match="queue=5"):
+        await rpc.call(five, "level")
+    with pytest.raises(TypeError, match="method=5"):
+        await rpc.call("stock", five)
     with pytest.raises(ValueError, match="nothing to serve"):
         rpc.serve("stock", {})
     with pytest.raises(ValueError, match="`tell`"):
