@@ -138,7 +138,8 @@ class Feeder:
     def _logs(self) -> Iterator[Path]:
         unreadable: dict[str, str] = {}
         listing: Listing = list_local([str(self._source)], unreadable)
-        self.faults |= unreadable
+        readable = {path for path in self.faults if path not in unreadable and os.path.isdir(path)}
+        self.faults = {path: why for path, why in self.faults.items() if path not in readable} | unreadable
         for file in listing.files:
             path = Path(file.path.removeprefix("file://"))
             if file.format == JSON_LINES:

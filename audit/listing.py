@@ -12,7 +12,7 @@ import os
 import re
 import struct
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -31,6 +31,8 @@ TWIN: Final = "left out: holds the same as "
 _SUMMARY: Final = "summary.json"
 RESULTS: Final = ".sapwood-results"
 """The empty file by which an audit knows its own folders, should they lie among logs."""
+_FOUND: Final = "lost+found"
+"""The system's own folder on a disk, which nobody else may read."""
 PARQUET: Final = "parquet"
 JSON_LINES: Final = "lines"
 PACKED: Final = 20
@@ -112,15 +114,22 @@ def refuse_missing(path: str, expected: str) -> None:
 
 def list_local(paths: list[str], unreadable: dict[str, str] | None = None) -> Listing:
     """List files and folders of this machine. Raises `UsageError` for one that is not there, or cannot be
-    read; with `unreadable` such a file is set aside there, by its path with the reason."""
+    read; with `unreadable` such a one is set aside there, by its path with the reason."""
     files: dict[str, LogFile] = {}
     usage: dict[str, LogFile] = {}
     ignored: list[str] = []
+
+    def refuse(error: OSError, path: Path) -> None:
+        text = f"cannot be read: {error.strerror or error}"
+        if unreadable is None:
+            raise UsageError(f"{path}: {text}") from None
+        unreadable[str(path)] = text
+
     for given in paths:
         top = Path(urlsplit(given).path if given.startswith("file:") else given).absolute()
         if not top.exists():
             raise UsageError(f"{given}: there is no such file or folder: expected advisory logs")
-        for path in [top] if top.is_file() else _walk(top):
+        for path in [top] if top.is_file() else _walk(top, refuse):
             kind = format_of(path.name)
             if is_usage(path.name) or kind or path == top:
                 try:
@@ -129,9 +138,7 @@ def list_local(paths: list[str], unreadable: dict[str, str] | None = None) -> Li
                     ignored.append(str(path))
                     continue
                 except OSError as error:
-                    if unreadable is None:
-                        raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from None
-                    unreadable[str(path)] = f"cannot be read: {error.strerror or error}"
+                    refuse(error, path)
                     continue
                 (usage if is_usage(path.name) else files)[str(path)] = found
             elif not path.name.endswith(".crc") and path.name != "_SUCCESS":
@@ -160,12 +167,18 @@ def list_remote(spark: "SparkSession", paths: list[str]) -> Listing:
 
 def list_all(spark: "SparkSession | None", paths: list[str]) -> Listing:
     """List `paths`, wherever they are. Without a session only those of this machine, for their size."""
-    near = list_local([path for path in paths if is_local(path)])
+    near = list_local([_straight(path) for path in paths if is_local(path)])
     far = [path for path in paths if not is_local(path)]
     if not far or spark is None:
         return near
     there = list_remote(spark, far)
     return Listing(near.files + there.files, near.ignored + there.ignored, near.usage + there.usage)
+
+
+def _straight(path: str) -> str:
+    """A path of this machine without `..`: Spark's metadata have none, and its rows are found by these."""
+    local = Path(urlsplit(path).path if path.startswith("file:") else path)
+    return str(local.resolve()) if ".." in local.parts else path
 
 
 def is_usage(name: str) -> bool:
@@ -192,12 +205,18 @@ def partitions(path: str) -> tuple[str, ...]:
     return (folder, *reversed(names)) if names else ()
 
 
-def _walk(top: Path) -> Iterator[Path]:
-    for folder, folders, names in os.walk(top):
+def _walk(top: Path, refuse: Callable[[OSError, Path], None]) -> Iterator[Path]:
+    """All files below a folder. `refuse`: is told of a folder that cannot be read."""
+
+    def failed(error: OSError) -> None:
+        if not isinstance(error, FileNotFoundError):  # removed just now
+            refuse(error, Path(error.filename))
+
+    for folder, folders, names in os.walk(top, onerror=failed):
         if RESULTS in names:
             folders.clear()
             names = [RESULTS]
-        folders[:] = sorted(one for one in folders if not one.startswith((".", "_")))
+        folders[:] = sorted(one for one in folders if not one.startswith((".", "_")) and one != _FOUND)
         yield from (Path(folder, name) for name in sorted(names))
 
 

@@ -36,6 +36,9 @@ def explain(error: Exception) -> tuple[str, int]:
         return str(error), error.exit_code
     if isinstance(error, SapwoodError):
         return str(error), WRONG_USE if _is_wrong_use(error) else FAILED
+    for one in (error, error.__context__):
+        if isinstance(one, UnicodeEncodeError) and _is_no_text(one.object):
+            return f"{one.object[:80]!r} is no text in UTF-8", WRONG_USE
     if isinstance(error, OSError):
         return _explain_system(error), FAILED
     return f"unexpected {type(error).__name__}: {error} (SAPWOOD_TRACEBACK=1 shows where)", FAILED
@@ -64,6 +67,11 @@ def make_given(folder: "Path") -> None:
 
 def wants_traceback() -> bool:
     return os.environ.get("SAPWOOD_TRACEBACK", "") not in ("", "0")
+
+
+def _is_no_text(text: str) -> bool:
+    """Has it bytes of the command line that are not UTF-8?"""
+    return any("\udc80" <= each <= "\udcff" for each in text)
 
 
 def _is_wrong_use(error: Exception) -> bool:

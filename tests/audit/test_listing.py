@@ -1,10 +1,14 @@
 """Which files are taken for logs."""
 
+import os
 from pathlib import Path
 
+import pytest
+
 from audit.alerts import Alerts
+from audit.errors import UsageError
 from audit.feeder import Feeder
-from audit.listing import list_local
+from audit.listing import list_all, list_local
 from audit.output import Output
 
 LINE = '{"event":"node","at":"2026-03-14T08:00:00Z","node":"york","op":"start","schema":1}\n'
@@ -23,3 +27,37 @@ def test_what_an_audit_wrote_among_the_logs_is_no_log(tmp_path: Path) -> None:
     listing = list_local([str(tmp_path)])
     assert [Path(file.path.removeprefix("file://")) for file in listing.files] == [log]
     assert len(listing.ignored) == 3, "but it is told"
+
+
+def test_a_path_that_goes_up_names_the_files_as_spark_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "here").mkdir()
+    (tmp_path / "york.jsonl").write_text(LINE)
+    monkeypatch.chdir(tmp_path / "here")
+    for given in ("..", f"file:{tmp_path}/here/.."):
+        (file,) = list_all(None, [given]).files
+        assert file.path == f"file://{tmp_path.resolve()}/york.jsonl"
+
+
+def test_a_folder_that_cannot_be_read_is_never_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed = tmp_path / "logs" / "north"
+    for folder in (closed, tmp_path / "logs" / "lost+found"):
+        folder.mkdir(parents=True)
+    (closed / "york.jsonl").write_text(LINE)
+    scan, refused = os.scandir, {str(closed), str(closed.parent / "lost+found")}
+
+    def refuse(path: str) -> object:  # root may read everything
+        if path in refused:
+            raise PermissionError(13, "Permission denied", path)
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    with pytest.raises(UsageError, match="north: cannot be read: Permission denied"):
+        list_local([str(tmp_path / "logs")])
+    feeder = Feeder(tmp_path / "logs", tmp_path / "watch" / "follow")
+    assert (feeder.feed(), feeder.faults) == (0, {str(closed): "cannot be read: Permission denied"})
+    refused.clear()
+    assert (feeder.feed(), feeder.faults) == (len(LINE), {})

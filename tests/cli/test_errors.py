@@ -1,9 +1,12 @@
 """Exceptions as texts and exit codes."""
 
+import os
+
 import pytest
 
 from broker.cli.errors import FAILED, WRONG_USE, CommandError, explain
 from config.errors import ConfigurationError
+from sapwood.options import text
 from sapwood.protocol.errors import InvalidName, StoreError
 
 
@@ -37,3 +40,12 @@ def test_anything_else_is_called_unexpected() -> None:
     text, exit_code = explain(ZeroDivisionError("division by zero"))
     assert text.startswith("unexpected ZeroDivisionError: division by zero")
     assert exit_code == FAILED
+
+
+def test_bytes_of_the_command_line_that_are_no_text_are_wrong_use() -> None:
+    with pytest.raises(UnicodeEncodeError) as caught:
+        os.fsdecode(b"preise-\xfc.csv").encode()
+    assert explain(caught.value) == ("'preise-\\udcfc.csv' is no text in UTF-8", WRONG_USE)
+    with pytest.raises(ValueError, match="expected Unicode text") as told:
+        text("name", caught.value.object)
+    assert explain(told.value) == explain(caught.value)
