@@ -42,6 +42,10 @@ _TIMEOUT: Final = 15.0
 _FIRST_PAUSE: Final = 1.0
 _LONGEST_PAUSE: Final = 300.0
 _AGAIN: Final = frozenset((408, 425, 429))
+_WORDS: Final = {
+    "ServerDisconnectedError": "it ended the connection without an answer",
+    "ClientResponseError": "it answered something that is no HTTP",
+}
 _encode: Final = msgspec.json.Encoder().encode
 Event = dict[str, Any]
 
@@ -260,4 +264,5 @@ def _why(error: BaseException) -> str:
     cause = getattr(error, "os_error", error)
     if isinstance(cause, OSError) and cause.strerror:
         return cause.strerror
-    return type(error).__name__
+    name = type(error).__name__
+    return _WORDS.get(name, name)

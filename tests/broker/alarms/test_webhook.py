@@ -119,6 +119,23 @@ async def test_what_will_never_be_taken_holds_nothing_up() -> None:
     assert (taker.ids, made.refused, made.waiting) == (["event-1", "event-2"], 1, [])
 
 
+@pytest.mark.parametrize(("answer", "says"), [(b"", "without an answer"), (b"220 smtp\r\n", "no HTTP")])
+async def test_a_receiver_that_is_none_is_told_in_words(answer: bytes, says: str) -> None:
+    async def answers(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(answer)
+        await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(answers, "127.0.0.1", 0) as server:
+        uri = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/a-secret-part"
+        made = AlarmWebhook(to(uri), [event(1)])
+        async with running(made):
+            await until(lambda: made.error)
+    assert says in made.error
+    assert "a-secret-part" not in made.error
+
+
 async def test_a_receiver_that_is_away_gets_it_when_it_is_back(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     async with listening(Taker()) as first:
