@@ -1,5 +1,6 @@
 """A subscription for programs without asyncio: what it hands out may be used in any thread."""
 
+from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Self
@@ -98,12 +99,15 @@ class SyncBatch:
 
 
 class SyncSubscription:
-    """Deliveries, one after the other; `next(timeout)` waits no longer. One thread iterates it."""
+    """Deliveries, one after the other; `next(timeout)` waits no longer.
+
+    One thread iterates it with `auto_ack`; else several may, and each message is given to one of them.
+    """
 
     def __init__(self, background: Background, subscription: Subscription) -> None:
         self._background = background
         self._subscription = subscription
-        self._current: Iterator[Delivery] = iter(())
+        self._current: deque[Delivery] = deque()
         self._last: SyncDelivery | None = None
 
     def __repr__(self) -> str:
@@ -129,15 +133,16 @@ class SyncSubscription:
         if self._subscription.auto_ack and self._last:
             self._last.ack()
             self._last = None
-        delivery = next(self._current, None)
-        while delivery is None:
+        while True:
+            with suppress(IndexError):
+                found = SyncDelivery(self._background, self._current.popleft())
+                break
             batch = self._background.run(self._subscription.next_batch(timeout))
             if batch is None:
                 return None
-            self._current = iter(batch)
-            delivery = next(self._current, None)
-        self._last = SyncDelivery(self._background, delivery)
-        return self._last
+            self._current.extend(batch)  # another thread may have some of its own there
+        self._last = found
+        return found
 
     def batches(self) -> "Iterator[SyncBatch]":
         """The same, a bundle at a time: the fast way. With `auto_ack` a batch is acknowledged as one."""

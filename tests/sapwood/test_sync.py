@@ -86,6 +86,18 @@ def test_calls_from_many_threads_over_one_client(client: sync.Client) -> None:
         assert [call.result(PATIENCE) for call in calls] == [n * n for n in range(200)]
 
 
+def test_several_threads_that_wait_at_one_subscription_lose_nothing(client: sync.Client) -> None:
+    name = client.create()
+    with client.subscribe(f"queue:{name}") as subscription, ThreadPoolExecutor(2) as threads:
+        first = [threads.submit(subscription.next, PATIENCE) for _ in range(2)]
+        time.sleep(0.3)  # both wait for a bundle of their own by then
+        client.send_many(f"queue:{name}", [b"1", b"2"])
+        client.send_many(f"queue:{name}", [b"3", b"4"])
+        found = [each.result(PATIENCE) for each in first]
+        found += [subscription.next(5), subscription.next(5)]
+    assert sorted(each.payload for each in found if each) == [b"1", b"2", b"3", b"4"]
+
+
 def test_a_task_goes_through_threads(client: sync.Client) -> None:
     stock = client.rpc.service("stock")
 
