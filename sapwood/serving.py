@@ -18,6 +18,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
+from threading import current_thread, main_thread
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from sapwood.errors import ClientError, RequestFailed, SendRejected, ServiceError
@@ -213,6 +214,8 @@ class Server:
         except (KeyboardInterrupt, GeneratorExit):
             raise  # Ctrl-C, and the end of the loop
         except BaseException as error:
+            if isinstance(error, SystemExit) and current_thread() is main_thread():
+                raise  # a signal's handler says so as well, in the middle of whatever runs
             _log.warning("! %s of %s failed: %r", method.name, self.queue, error, exc_info=error)
             raise ServiceError(FAILED, _said(error), self._trace(error)) from error
 

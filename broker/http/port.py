@@ -73,9 +73,11 @@ class Pages:
             self._say(error)
             self._failed = True
         waiting, self._waiting = self._waiting, []
-        for call in waiting:
-            call()
-        self._failed, self._making = False, None
+        try:
+            for call in waiting:
+                call()
+        finally:
+            self._failed, self._making = False, None
 
     def _say(self, error: Exception) -> None:
         """Once for each reason: strangers may ask."""

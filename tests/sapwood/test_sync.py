@@ -219,6 +219,45 @@ def test_a_handler_that_exits_does_not_take_the_client_with_it(client: sync.Clie
         assert client.rpc.call("leaving", "stay") == 1
 
 
+ENDING = """
+import asyncio, signal, sys, time
+from sapwood import Rpc, connect
+
+async def work() -> None:
+    print("working", flush=True)
+    time.sleep(60)
+
+async def main() -> None:
+    async with connect(sys.argv[1]) as client, Rpc(client).serve("ending", {"work": work}) as server:
+        print("serving", flush=True)
+        await server.run()
+
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(5))
+asyncio.run(main())
+"""
+
+
+def test_a_signal_that_ends_a_program_ends_it_in_the_middle_of_a_handler(
+    uri: str, client: sync.Client
+) -> None:
+    program = subprocess.Popen(
+        [sys.executable, "-c", ENDING, uri],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])},
+    )
+    assert program.stdout is not None
+    assert program.stdout.readline() == "serving\n"
+    with ThreadPoolExecutor(1) as threads:
+        asked = threads.submit(client.rpc.call, "ending", "work", timeout=PATIENCE)
+        assert program.stdout.readline() == "working\n"
+        program.send_signal(signal.SIGTERM)
+        program.communicate(timeout=PATIENCE)
+        assert program.returncode == 5
+        with client.rpc.serve("ending", {"work": lambda: "of another"}):
+            assert asked.result(PATIENCE) == "of another"
+
+
 FORKING = """
 import os, sys
 from sapwood import ClientClosed, sync
