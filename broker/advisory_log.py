@@ -287,19 +287,18 @@ def read_log(directory: Path | str, node: str = "") -> Iterator[LogRow]:
 
 def _read_file(path: Path) -> Iterator[LogRow]:
     """Rows of one file; none if it was removed meanwhile, and from its compressed twin if it became that."""
-    twin = path.with_name(path.name + ".gz")
-    if not path.exists() and twin.exists():
-        path = twin
-    opener = gzip_module.open if path.suffix == ".gz" else open
-    try:
-        with opener(path, "rb") as file:
-            for place, line in enumerate(file, 1):
-                if line.endswith(b"\n"):
-                    yield _row(path, place, line)
-    except FileNotFoundError:
-        return
-    except (OSError, EOFError, zlib.error) as error:
-        raise LogError(f"{path} cannot be read: {error}") from error
+    for found in (path, path.with_name(path.name + ".gz")):
+        opener = gzip_module.open if found.suffix == ".gz" else open
+        try:
+            with opener(found, "rb") as file:
+                for place, line in enumerate(file, 1):
+                    if line.endswith(b"\n"):
+                        yield _row(found, place, line)
+            return
+        except FileNotFoundError:
+            continue
+        except (OSError, EOFError, zlib.error) as error:
+            raise LogError(f"{found} cannot be read: {error}") from error
 
 
 def _row(path: Path, place: int, line: bytes) -> LogRow:

@@ -78,7 +78,7 @@ def _opened(path: Path) -> sqlite3.Connection:
     """Raises SQLite's error, with the file's name, which it leaves out."""
     database: sqlite3.Connection | None = None
     try:
-        database = sqlite3.connect(path, _PATIENCE, isolation_level=None, check_same_thread=False)
+        database = sqlite3.connect(path, timeout=_PATIENCE, isolation_level=None, check_same_thread=False)
         for pragma in ("locking_mode=EXCLUSIVE", "journal_mode=WAL", "synchronous=FULL"):
             database.execute(f"PRAGMA {pragma}")
         database.executescript(_SCHEMA)

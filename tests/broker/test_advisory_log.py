@@ -288,6 +288,18 @@ def test_two_nodes_may_share_a_directory(make, tmp_path):
     assert [row.node for row in read_log(tmp_path, "north")] == ["north"] * 20
 
 
+def test_a_file_that_is_compressed_as_it_is_opened_is_read(make, tmp_path, monkeypatch):
+    def late(path: Path, mode: str):
+        if "advisories-" in path.name:
+            path.with_name(f"{path.name}.gz").write_bytes(gzip.compress(path.read_bytes()))
+            path.unlink()
+        return open(path, mode)
+
+    fill(make(max_bytes=1000, gzip=False), 20)
+    monkeypatch.setattr("broker.advisory_log.open", late, raising=False)
+    assert [row.destination for row in read_log(tmp_path)] == [f"q{number}" for number in range(20)]
+
+
 def test_a_full_disk_drops_whole_rows_and_counts_them(make, tmp_path, monkeypatch):
     log = make()
     fill(log, 2)

@@ -296,7 +296,7 @@ def test_a_function_may_have_inputs_and_texts_of_every_name(capsys: pytest.Captu
     for wrong, said in (
         (["--timeout", "inf", *words], "expected seconds above 0, as 30, found 'inf'"),
         (["--timeout", "nan", *words], "expected seconds above 0, as 30, found 'nan'"),
-        ([*words, "--open", "[" * 5000 + "]" * 5000], "expected JSON, found"),
+        ([*words, "--open", "[" * 50_000 + "]" * 50_000], "expected JSON, found"),
     ):
         with pytest.raises(SystemExit) as ended:
             main("odd", "1.0", [odd], wrong)
