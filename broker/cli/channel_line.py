@@ -54,6 +54,10 @@ class ChannelLine(DialledWebSocket):
         """Until the system has all of it."""
         while self._buffered and not self._stopped:
             self._drained.clear()
+            if self._transport is not None:
+                self._say_when_it_waits(
+                    self._transport
+                )  # some versions of Python look only now how much waits
             await self._told()
 
 

@@ -59,6 +59,27 @@ async def test_bytes_and_texts_come_in_their_order_and_pings_are_answered() -> N
         await pipe.close()
 
 
+async def test_whoever_waits_for_a_late_reader_is_told_that_all_is_taken() -> None:
+    reads, size = asyncio.Event(), 0
+
+    async def serve(there: web.WebSocketResponse) -> None:
+        nonlocal size
+        await reads.wait()
+        while (message := await there.receive()).type is aiohttp.WSMsgType.BINARY:
+            size += len(message.data)
+
+    async with dialled(serve) as pipe:
+        writing = asyncio.ensure_future(pipe.write(bytes(50_000_000)))
+        done, _ = await asyncio.wait([writing], timeout=0.2)
+        assert not done
+        reads.set()
+        async with asyncio.timeout(60):
+            await writing
+            await pipe.finish()
+        await pipe.close()
+    assert size == 50_000_000
+
+
 async def test_an_error_of_the_other_end_is_told_in_its_words() -> None:
     async def serve(there: web.WebSocketResponse) -> None:
         await there.send_str("error it is over")

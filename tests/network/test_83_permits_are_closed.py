@@ -9,7 +9,7 @@ from typing import Any
 import aiohttp
 import pytest
 from harness import Network, receiving, until_count
-from hostile import peer
+from hostile import peer, until_logged
 from quick import numbers
 from thieves import PERSISTENT, Thief, advise, thief
 
@@ -132,7 +132,7 @@ async def test_a_child_is_what_its_entry_says(
     assert text in await claiming(network, role)
     status = await network.status("hq")
     assert status["children"] == []
-    assert text in network.nodes["hq"].last_words(50)
+    await until_logged(network, "hq", text)
 
 
 async def test_a_branch_with_its_nodes_links_and_so_do_its_stores(network: Network) -> None:
