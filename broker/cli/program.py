@@ -7,7 +7,6 @@ A node is run without the machinery of the command line: what that loads would s
 import io
 import os
 import sys
-from contextlib import suppress
 from pathlib import Path
 
 from broker.cli.errors import explain, wants_traceback
@@ -25,9 +24,12 @@ def main() -> None:
 
         text, exit_code = explain(error)
         print(f"sapwood: {printable(text)}", file=sys.stderr)  # it may be a peer's
-        if "--json" in sys.argv:
-            with suppress(OSError):  # that it takes nothing may be the error
+        try:
+            if "--json" in sys.argv:
                 print_json({"error": text, "exit_code": exit_code})
+            sys.stdout.flush()
+        except OSError:  # it takes nothing; Python would try again at its end, and tell of it
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(exit_code) from None
 
 

@@ -95,13 +95,21 @@ def test_an_error_that_a_peer_has_written_is_shown_and_not_obeyed() -> None:
     assert (ran.returncode, ran.stderr) == (1, "sapwood: the service says ·]0;owned·\nno\n")
 
 
-def test_an_output_that_takes_nothing_is_told_once_in_json_too() -> None:
+@pytest.mark.parametrize(
+    ("program", "option", "said"),
+    [
+        (REFUSED, "--json", "the service says ·]0;owned·\nno"),
+        ("from broker.cli.program import main; main()", "--help", "No space left on device"),
+    ],
+)
+def test_an_output_that_takes_nothing_is_told_once(program: str, option: str, said: str) -> None:
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     with open("/dev/full", "w", encoding="utf-8") as full:
-        command = [sys.executable, "-P", "-c", REFUSED, "--json"]
+        command = [sys.executable, "-P", "-c", program, option]
         ran = subprocess.run(
-            command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=180, check=False
+            command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=180, check=False, env=buffered
         )
-    assert (ran.returncode, ran.stderr) == (1, "sapwood: the service says ·]0;owned·\nno\n")
+    assert (ran.returncode, ran.stderr) == (1, f"sapwood: {said}\n")
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ COUNTS = dict.fromkeys(("repeated", "half", "malformed", "unknown", "untimed", "
 NAMES = (
     "files clocks volume_by_hour volume_by_hour_level volume_by_kind volume_by_region spillage_reasons"
     " spillage_regions spilled advise_down strange_links storms flapping_consumers links resyncs strangers"
-    " silent trees holes repeated_adds what_if what_if_one scope_cost capacity consumers knowing"
+    " silent trees holes doubles repeated_adds what_if what_if_one scope_cost capacity consumers knowing"
 )
 
 

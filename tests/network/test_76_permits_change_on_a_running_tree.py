@@ -131,6 +131,7 @@ async def test_commands_say_what_is_wrong(network: Network) -> None:
         "node": "uk",
         "enforced": True,
         "turned_away": [],
+        "needs_restart": [],
     }
 
 
