@@ -3,7 +3,7 @@
 import asyncio
 from itertools import chain
 
-from harness import Network
+from harness import PATIENCE, Network
 from mosquitto_server import MosquittoServer
 from quick import QUICK_SITE
 from rabbitmq_server import RabbitServer
@@ -41,6 +41,10 @@ async def test_each_link_on_another_carrier(
     for name, payloads in down.items():
         assert await network.collect(name, "queue:prices", 50) == payloads
     collecting = asyncio.create_task(network.collect("hq", "queue:sales", 150))
+    # Whoever has not heard of a consumer when it goes again is not told of it.
+    async with asyncio.timeout(PATIENCE):
+        while len(await seen(network, "queue:sales")) < len(network.nodes.by_name) - 1:
+            await asyncio.sleep(0.05)
     for name, payloads in down.items():
         await network.send(name, "queue:sales", payloads)
     assert sorted(await collecting) == sorted(chain.from_iterable(down.values()))

@@ -33,7 +33,11 @@ class Nat:
 
     async def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         source = f"127.0.0.{next(self._numbers)}"
-        up, down = await asyncio.open_connection("127.0.0.1", self.target, local_addr=(source, 0))
+        try:
+            up, down = await asyncio.open_connection("127.0.0.1", self.target, local_addr=(source, 0))
+        except ConnectionError:  # the node behind it is just being started anew
+            writer.close()
+            return
         self.sources.append(source)
         self._writers |= {writer, down}
         await asyncio.gather(_copy(reader, down), _copy(up, writer))
