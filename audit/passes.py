@@ -7,6 +7,7 @@ themselves, and only if the sums say that there are any.
 """
 
 from collections.abc import Sequence
+from functools import cached_property
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
@@ -96,14 +97,15 @@ class Passes:
 
     def holes(self) -> Table:
         """Rows that are missing from the logs, if the sums say that there are any: `holes.holes`."""
-        few = self._of_suspects()
+        few = self._of_suspects
         return fetch(holes.holes(few)) if few else holes.NONE
 
     def doubles(self) -> Table:
         """Logs that two nodes of one name wrote, if the sums say that there may be any: `holes.doubles`."""
-        few = self._of_suspects()
+        few = self._of_suspects
         return holes.doubles(fetch(holes.spans(few))) if few else holes.NO_DOUBLES
 
+    @cached_property
     def _of_suspects(self) -> "DataFrame | None":
         """The rows of the nodes whose numbers are not one series without a gap."""
         nodes = [row["node"] for row in rows(holes.suspects(self.intake.rolled))]

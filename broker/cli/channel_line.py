@@ -55,9 +55,7 @@ class ChannelLine(DialledWebSocket):
         while self._buffered and not self._stopped:
             self._drained.clear()
             if self._transport is not None:
-                self._say_when_it_waits(
-                    self._transport
-                )  # some versions of Python look only now how much waits
+                self._say_when_it_waits(self._transport)  # which some versions of Python see only now
             await self._told()
 
 

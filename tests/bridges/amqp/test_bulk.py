@@ -1,18 +1,14 @@
 """A connection with messages past pika, at a broker of the test's own."""
 
 import asyncio
-import contextlib
-import os
-import socket
-import struct
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pika
 import pytest
-import uvloop
 from pika import spec
 from pika.frame import Body, Frame, Header, Method, decode_frame
+from resetting import Loop, each_loop, reset, twice
 
 from bridges.amqp.connection import Channel, Connection
 from bridges.amqp.errors import AmqpLost
@@ -43,14 +39,7 @@ class Broker:
         self._writer.write(b"".join(one if isinstance(one, bytes) else one.marshal() for one in frames))
 
     def reset(self, last: bytes) -> None:
-        """Say as much of it as there is room for, and then nothing any more, at once."""
-        given = self._writer.get_extra_info("socket")
-        with socket.socket(fileno=os.dup(given.fileno())) as line, contextlib.suppress(BlockingIOError):
-            line.setblocking(False)
-            while last := last[line.send(last) :]:
-                pass
-        given.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        self._writer.transport.abort()
+        reset(self._writer, last)
 
     async def _frame(self) -> Frame:
         head = await self._reader.readexactly(7)
@@ -189,22 +178,16 @@ async def test_bytes_that_are_no_amqp_end_the_connection(said: bytes, why: str) 
         assert why in str(lost)
 
 
-@pytest.mark.parametrize("kind", [asyncio.new_event_loop, uvloop.new_event_loop])
-def test_a_line_that_is_reset_while_much_waits_ends_the_connection(
-    kind: Callable[[], asyncio.AbstractEventLoop],
-) -> None:
-    """As behind a node that stood still. uvloop says once that such a line can be read, and never again."""
-
-    async def reset() -> None:
+@each_loop
+def test_a_line_that_is_reset_while_much_waits_ends_the_connection(kind: Loop) -> None:
+    async def ends() -> None:
         async with line() as (broker, connection):
             await reading(connection)
             broker.reset(delivery(1, b"x" * 4000) * 100)
             async with asyncio.timeout(PATIENCE):
                 assert isinstance(await asyncio.shield(connection.ended), AmqpLost)
 
-    with asyncio.Runner(loop_factory=kind) as runner:
-        for _ in range(2):  # the second has the number of the first one's file
-            runner.run(reset())
+    twice(kind, ends)
 
 
 async def test_a_line_that_the_loop_watches_no_more_ends_the_connection(

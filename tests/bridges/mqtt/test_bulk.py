@@ -2,15 +2,12 @@
 
 import asyncio
 import contextlib
-import os
-import socket
-import struct
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 
 import pytest
-import uvloop
 from one_by_one import one_by_one
 from paho.mqtt.enums import MQTTErrorCode, MQTTProtocolVersion
+from resetting import Loop, each_loop, reset, twice
 
 from bridges.mqtt import packets
 from bridges.mqtt.bulk import PahoInBulk
@@ -320,27 +317,15 @@ async def test_a_line_that_the_broker_has_ended_is_read_no_more(monkeypatch: pyt
         assert not looked
 
 
-@pytest.mark.parametrize("kind", [asyncio.new_event_loop, uvloop.new_event_loop])
-def test_a_line_that_is_reset_while_much_waits_is_read_to_its_end(
-    kind: Callable[[], asyncio.AbstractEventLoop],
-) -> None:
-    """As behind a node that stood still. uvloop says once that such a line can be read, and never again."""
-
-    async def reset() -> None:
+@each_loop
+def test_a_line_that_is_reset_while_much_waits_is_read_to_its_end(kind: Loop) -> None:
+    async def ends() -> None:
         async with line() as (broker, client):
-            said = packets.publish(b"t", bytes(4000), 0, 0, retain=False, again=False, said=b"\0") * 100
-            given = broker.writer.get_extra_info("socket")
-            with socket.socket(fileno=os.dup(given.fileno())) as end, contextlib.suppress(BlockingIOError):
-                end.setblocking(False)
-                while said := said[end.send(said) :]:
-                    pass
-            given.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-            broker.writer.transport.abort()
+            said = packets.publish(b"t", bytes(4000), 0, 0, retain=False, again=False, said=b"\0")
+            reset(broker.writer, said * 100)
             assert "was lost" in str(await asyncio.wait_for(client.lost, PATIENCE))
 
-    with asyncio.Runner(loop_factory=kind) as runner:
-        for _ in range(2):  # the second has the number of the first one's file
-            runner.run(reset())
+    twice(kind, ends)
 
 
 async def test_a_part_of_a_packet_waits_for_the_rest() -> None:
