@@ -12,6 +12,7 @@ from broker.api.operation import PAGE, Answer, Parameter, PlainCommand, operatio
 from broker.api.pages import Cut, Key, chunks, cursor, page_of, place_in
 from broker.core.errors import BadRequest
 from broker.core.messages.queue import QueueEntry
+from broker.core.operations.dead_letters import Return
 from sapwood.protocol.bundles import Message
 
 _MOST_IDS: Final = 10_000
@@ -82,10 +83,13 @@ class DeadLetters(Answer):
 
 
 class Returned(Answer):
-    """`returned` messages were routed again; `kept` could not be and stay dead letters."""
+    """`returned` messages were routed again; `kept` could not be and stay dead letters. `why`: there was no
+    room for some of these, '' = there was.
+    """
 
     returned: int
     kept: int
+    why: str
 
 
 class Count(Answer):
@@ -183,8 +187,15 @@ async def give_back(node: RunningNode, body: Selection) -> Returned:
     body.check()
     core, chosen = node.core, await _chosen(node, body)
     wanted = sum((bits & copy.all & ~copy.done).bit_count() for copy, bits in chosen)
-    count = await _each(node, chosen, core.dead_letters.give_back)
-    return Returned(returned=count, kept=max(wanted - count, 0))
+    done = Return()
+
+    def some(part: Sequence[tuple[QueueEntry, int]]) -> int:
+        found = core.dead_letters.give_back_some(part)
+        done.why = found.why or done.why
+        return found.messages
+
+    count = await _each(node, chosen, some)
+    return Returned(returned=count, kept=max(wanted - count, 0), why=done.why)
 
 
 @operation(

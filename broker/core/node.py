@@ -160,7 +160,9 @@ class NodeCore:
         removal = self.removal = Removal(context, dispatcher, topics, switch)
         self.moving = Moving(context, dispatcher, arrivals, may_enter, removal, ids)
         static_routing = self.static_routing = StaticRouting(context, forwarder, lookup)
-        dead_letters = self.dead_letters = Redrive(context, forwarder, topics, arrivals, removal)
+        dead_letters = self.dead_letters = Redrive(
+            context, forwarder, lookup, topics, arrivals, may_enter, removal
+        )
         self.mandatory = MandatoryNotices(context, lookup, dispatcher, batching)
         backpressure = Backpressure(context, lookup, may_enter)
         logical_addresses = self.logical_addresses = LogicalAddresses(

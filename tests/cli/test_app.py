@@ -165,6 +165,8 @@ def test_the_version_is_printed() -> None:
         ("receive", "queue:x", "--count", "0"),
         ("status", "ftp://host"),
         ("node", "forget", "no such name"),
+        ("queue", "move", "sales"),
+        ("queue", "move", "sales", "stock"),
         ("send", "queue:x", "payload", "--file", "missing"),
     ],
     ids=" ".join,

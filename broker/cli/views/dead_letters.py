@@ -28,8 +28,14 @@ def listed(found: Fields) -> None:
 def give_back(found: Fields) -> None:
     """Dead letters that were routed again."""
     print(f"{counted(found['returned'], 'message')} routed again")
-    if found["kept"]:
+    if found["kept"] and not found.get("why"):
         print(f"{found['kept']} cannot be and stay: nobody wants them, or they are no messages at all")
+
+
+def give_back_failed(found: Fields) -> str:
+    """Some stayed for lack of room. A node of an older version does not say so."""
+    why = found.get("why")
+    return f"{counted(found['kept'], 'dead letter')} stayed: {why}" if why else ""
 
 
 def give_back_wrong(given: Fields) -> str:

@@ -6,23 +6,27 @@ expired has no expiry any more; what may have been with a consumer is marked *ma
 
 Law: a letter leaves the dead letters in the transaction that puts it where it waits again, and takes the room
 of its own messages there, however large the bundle was that brought it.
+Law: an operator fills no queue beyond what it may hold: what has no room stays a dead letter. A neighbour's
+word that a letter goes on knows no such bound, as nothing does that neighbours bring.
 """
 
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Final
 
 from broker.core.context import Context
 from broker.core.links.outgoing import outgoing
+from broker.core.lookup import Lookup
 from broker.core.messages.queue import Queue, QueueEntry, StoredBundle
 from broker.core.messages.trace import RETURNED
 from broker.core.operations.removal import Removal
-from broker.core.routing.admission import check_destination
+from broker.core.routing.admission import MessageAdmission, check_destination
 from broker.core.routing.arrivals import Arrivals
 from broker.core.routing.forwarding import Forwarder
 from broker.core.routing.topics import Topics
 from sapwood.protocol import bundles
-from sapwood.protocol.bundles import MAX_BYTES, Flag, Header
+from sapwood.protocol.bundles import MAX_BYTES, MAX_MESSAGES, Flag, Header
 from sapwood.protocol.destinations import Kind
 from sapwood.protocol.errors import FrameError, InvalidName, PatternError
 
@@ -30,23 +34,75 @@ _TOO_MANY: Final = "TOO_MANY_DELIVERIES"
 _EXPIRED: Final = "EXPIRED"
 
 
+@dataclass(slots=True)
+class Return:
+    """How it went. `why`: the reason that there was no room for some, '' = there was for all."""
+
+    messages: int = 0
+    why: str = ""
+
+
 class Redrive:
     """The dead letters of one node. All calls are synchronous; `NodePort.wake` must follow."""
 
-    __slots__ = ("_arrivals", "_context", "_custody", "_forwarder", "_removal", "_topics")
+    __slots__ = (
+        *("_admission", "_arrivals", "_context", "_custody", "_forwarder", "_lookup", "_removal"),
+        "_topics",
+    )
 
     def __init__(
-        self, context: Context, forwarder: Forwarder, topics: Topics, arrivals: Arrivals, removal: Removal
+        self,
+        context: Context,
+        forwarder: Forwarder,
+        lookup: Lookup,
+        topics: Topics,
+        arrivals: Arrivals,
+        admission: MessageAdmission,
+        removal: Removal,
     ) -> None:
         self._context = context
         self._forwarder = forwarder
+        self._lookup = lookup
         self._topics = topics
+        self._admission = admission
         self._arrivals = arrivals
         self._removal = removal
         self._custody = context.custody
 
     def __repr__(self) -> str:
         return f"<Redrive {self._custody.dead.messages}>"
+
+    def give_back_some(self, chosen: Iterable[tuple[QueueEntry, int]]) -> Return:
+        """As `give_back`, for an operator: as many of them as there is room for."""
+        done = Return()
+        done.messages = self.give_back(self._with_room(chosen, done))
+        return done
+
+    def _with_room(
+        self, chosen: Iterable[tuple[QueueEntry, int]], done: Return
+    ) -> Iterator[tuple[QueueEntry, int]]:
+        """The first of each, as far as there is room after those before it."""
+        for entry, wanted in chosen:
+            bits = wanted & entry.all & ~entry.done
+            room, why = self._room(entry)
+            if bits.bit_count() > room:
+                done.why = why
+            while bits.bit_count() > room:
+                bits &= ~(1 << bits.bit_length() - 1)
+            yield entry, bits
+
+    def _room(self, letter: QueueEntry) -> tuple[int, str]:
+        """How many of a letter's messages may wait where it goes, and why no more may."""
+        header, queue = letter.stored.header, self._former(letter)
+        if closed := self._admission.closed:
+            return 0, f"QUEUE_FULL: {closed}"
+        to_a_link = queue is not None and queue.name.startswith("link:")
+        if header.destination.kind == Kind.TOPIC and not to_a_link:
+            return MAX_MESSAGES, ""
+        queue = queue or self._custody.queue_for(self._lookup.address(header.destination))
+        policy = self._context.settings.policy(queue.destination or header.destination)
+        room = policy.max_messages - queue.messages if queue.size < policy.max_bytes else 0
+        return max(room, 0), f"QUEUE_FULL: {queue.name} has no room for more"
 
     def give_back(self, chosen: Iterable[tuple[QueueEntry, int]]) -> int:
         """Route these messages of dead letters again; return how many.

@@ -2,6 +2,8 @@
 
 from random import Random
 
+import pytest
+
 from broker.core.rows import BundleRow
 from broker.core.settings import Overflow, QueuePolicy
 from sapwood.protocol.destinations import Destination, Kind
@@ -59,6 +61,41 @@ def test_it_finds_its_way_through_the_tree(forest: Forest) -> None:
     forest.settle()
     assert reader.payloads == [b"a"]
     assert hq.waiting() == 0
+
+
+@pytest.mark.parametrize("overflow", list(Overflow))
+def test_an_operator_fills_no_queue_beyond_what_it_may_hold(forest: Forest, overflow: Overflow) -> None:
+    """Of two bundles of four as many come back as there is room for; what goes elsewhere waits for none."""
+    policy = QueuePolicy(pattern="sales", max_messages=5, overflow=overflow)
+    hq = forest.add("hq", hold_time=5.0, policies=(policy,))
+    producer = forest.producer("hq")
+    for payloads in ((b"0", b"1", b"2", b"3"), (b"4", b"5", b"6", b"7")):
+        producer.send("queue:sales", *payloads)
+        forest.settle(10.0)
+    producer.send("queue:other", b"8")
+    forest.settle(10.0)
+    assert len(hq.dead()) == 9
+    hq.core.advance(hq.now)
+    some = hq.core.dead_letters.give_back_some([(letter, EVERY) for letter in hq.core.custody.dead.waiting])
+    assert (some.messages, some.why) == (6, "QUEUE_FULL: queue:sales has no room for more")
+    assert [payload for _, payload in reasons(hq)] == [b"5", b"6", b"7"]
+    reader = forest.consumer("hq", "queue:sales")
+    forest.settle()
+    some = hq.core.dead_letters.give_back_some([(letter, EVERY) for letter in hq.core.custody.dead.waiting])
+    forest.settle()
+    assert (some.messages, some.why) == (3, "")
+    assert reader.payloads == [b"%d" % n for n in range(8)]
+
+
+def test_a_full_disk_takes_no_letters_back(forest: Forest) -> None:
+    hq = forest.add("hq", hold_time=5.0)
+    forest.producer("hq").send("queue:sales", b"a")
+    forest.settle(10.0)
+    (letter,) = hq.core.custody.dead.waiting
+    hq.core.message_admission.disk_room = 0.0
+    some = hq.core.dead_letters.give_back_some([(letter, EVERY)])
+    assert (some.messages, len(hq.dead())) == (0, 1)
+    assert "the disk of node hq is nearly full" in some.why
 
 
 def test_one_message_of_a_bundle_is_given_back_alone(forest: Forest) -> None:
@@ -148,6 +185,8 @@ def test_what_a_full_link_lost_goes_to_that_link_alone(forest: Forest) -> None:
     assert lost
     hq.crash()
     hq.boot()
+    full = hq.core.dead_letters.give_back_some([(letter, EVERY) for letter in hq.core.custody.dead.waiting])
+    assert (full.messages, full.why) == (0, "QUEUE_FULL: link:york has no room for more")
     forest.heal(5.0)
     assert give_back(hq) == len(lost)
     forest.settle()

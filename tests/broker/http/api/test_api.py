@@ -273,11 +273,12 @@ async def test_dead_letters_are_returned_by_id_reason_and_destination(
     await client.create("sales")
     letters = (await api("GET /api/dead?destination=sales"))["letters"]
     chosen = [letter["id"] for letter in letters[:2]]
-    assert await api("POST /api/dead/return", json={"ids": chosen}) == {"returned": 2, "kept": 0}
-    assert await api("POST /api/dead/return", json={"ids": chosen}) == {"returned": 0, "kept": 0}
+    assert await api("POST /api/dead/return", json={"ids": chosen}) == {"returned": 2, "kept": 0, "why": ""}
+    assert await api("POST /api/dead/return", json={"ids": chosen}) == {"returned": 0, "kept": 0, "why": ""}
     assert await api("POST /api/dead/return", json={"destination": "queue:sales"}) == {
         "returned": 4,
         "kept": 0,
+        "why": "",
     }
     found = (await api("GET /api/queues/sales/messages"))["messages"]
     assert sorted(message["preview"] for message in found) == [str(number) for number in range(6)]

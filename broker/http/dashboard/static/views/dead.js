@@ -33,7 +33,7 @@ function show(root, { live }) {
   };
   const returnThem = async ({ body, text, first } = aim()) => {
     if (first && !(await sure("Return them?", `This puts ${text} back on the way to where they were going.`, "Return them"))) return;
-    if (await act(() => ask("dead/return", { method: "POST", body }), (found) => `${plural(found?.returned ?? body.ids?.length ?? 0, "letter")} returned.${found?.kept ? ` ${count(found.kept)} could not be, and stay here.` : ""}`)) done();
+    if (await act(() => ask("dead/return", { method: "POST", body }), (found) => `${plural(found?.returned ?? body.ids?.length ?? 0, "letter")} returned.${found?.kept ? ` ${count(found.kept)} could not be, and stay here${found.why ? `: ${found.why}` : "."}` : ""}`)) done();
   };
   const deleteThem = async ({ body, text } = aim()) => {
     if (!(await sure("Delete them?", `This deletes ${text} for good.`, "Delete"))) return;
