@@ -9,7 +9,7 @@ from pathlib import Path as Folder
 from typing import Final
 
 from interfaces.errors import Problem
-from interfaces.finite import MOST_LEVELS, MOST_PARTS, in_circles, levels, parts, without_value
+from interfaces.finite import MOST_LEVELS, MOST_PARTS, in_circles, levels, parts
 from interfaces.load import Catalogue, survey
 from interfaces.model import (
     BUILT_IN,
@@ -228,12 +228,13 @@ class _Checker:
             if isinstance(each, Alias) and is_alias(*plain(each.type, scope)):
                 said = f"{each.name!r} leads through more than {MAX_ALIASES} names: name the type itself"
                 self._wrong(each.at, said)
-        for key in without_value(self._types) - circles:
+        smallest = parts(self._types)
+        for key in self._types.keys() - smallest.keys() - circles:
             each = self._types[key].definition
             said = f"{each.name!r} has no end, since it needs itself: put an option or array between"
             self._wrong(each.at, said)
         large = f"has more than {MOST_PARTS} parts in each value: put an option or array between"
-        self._first_above(parts(self._types), MOST_PARTS, large)
+        self._first_above(smallest, MOST_PARTS, large)
         deep = f"has more than {MOST_LEVELS} types in each other: put fewer into each other"
         self._first_above(levels(self._types), MOST_LEVELS, deep)
 

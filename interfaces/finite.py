@@ -20,42 +20,15 @@ MOST_LEVELS: Final = 100
 """Types in each other: generated modules of more are none that Python can read."""
 
 
-def founded(ways: Mapping[Key, Sequence[set[Key]]]) -> set[Key]:
-    """Those that rest on something. `ways`: of each, what each of its ways needs."""
+def sizes(ways: Mapping[Key, Sequence[Sequence[Key]]]) -> dict[Key, int]:
+    """How large the smallest of each is, smallest first: 1 and what its way needs, as often as it does.
+
+    `ways`: of each, what each of its ways needs. Whatever is not in the answer is not founded. By Knuth's
+    generalization of Dijkstra's algorithm (1977).
+    """
     users: dict[Key, list[tuple[Key, int]]] = defaultdict(list)
     missing: dict[tuple[Key, int], int] = {}
-    for node, several in ways.items():
-        for number, needs in enumerate(several):
-            missing[node, number] = len(needs)
-            for need in needs:
-                users[need].append((node, number))
-    waiting = [node for (node, _), count in missing.items() if count == 0]
-    found: set[Key] = set()
-    while waiting:
-        node = waiting.pop()
-        if node in found:
-            continue
-        found.add(node)
-        for way in users[node]:
-            missing[way] -= 1
-            if missing[way] == 0:
-                waiting.append(way[0])
-    return found
-
-
-def without_value(types: Mapping[Key, Found]) -> set[Key]:
-    """The types of which no value can be written down."""
-
-    ways = {key: [set(way) for way in several] for key, several in _ways(types).items()}
-    return set(ways) - founded(ways)
-
-
-def parts(types: Mapping[Key, Found]) -> dict[Key, int]:
-    """The values of defined types in the smallest value of each type, smallest first: Knuth's Dijkstra."""
-    ways = _ways(types)
-    users: dict[Key, list[tuple[Key, int]]] = defaultdict(list)
-    missing: dict[tuple[Key, int], int] = {}
-    sizes: dict[Key, int] = {}
+    found: dict[Key, int] = {}
     waiting: list[tuple[int, Key]] = []
     for node, several in ways.items():
         for number, needs in enumerate(several):
@@ -66,14 +39,19 @@ def parts(types: Mapping[Key, Found]) -> dict[Key, int]:
                 heappush(waiting, (1, node))
     while waiting:
         size, node = heappop(waiting)
-        if node in sizes:
+        if node in found:
             continue
-        sizes[node] = size
+        found[node] = size
         for user, number in users[node]:
             missing[user, number] -= 1
             if missing[user, number] == 0:
-                heappush(waiting, (1 + sum(sizes[need] for need in ways[user][number]), user))
-    return sizes
+                heappush(waiting, (1 + sum(found[need] for need in ways[user][number]), user))
+    return found
+
+
+def parts(types: Mapping[Key, Found]) -> dict[Key, int]:
+    """The values of defined types in the smallest value of each type; not of those that have no value."""
+    return sizes(_ways(types))
 
 
 def levels(types: Mapping[Key, Found]) -> dict[Key, int]:
@@ -137,11 +115,11 @@ def in_circles(types: Mapping[Key, Found]) -> set[Key]:
     """The aliases that are another name for themselves, or for such a one."""
     aliases = {key: found for key, found in types.items() if isinstance(found.definition, Alias)}
     ways = {
-        key: [{each.key for each in references(found.definition.type, found.scope) if each.key in aliases}]
+        key: [[each.key for each in references(found.definition.type, found.scope) if each.key in aliases]]
         for key, found in aliases.items()
         if isinstance(found.definition, Alias)
     }
-    return set(ways) - founded(ways)
+    return ways.keys() - sizes(ways).keys()
 
 
 def references(type_: Type, scope: Scope, *, all_of_it: bool = True) -> Iterator[Found]:

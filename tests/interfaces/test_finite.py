@@ -2,7 +2,7 @@
 
 from itertools import pairwise
 
-from interfaces.finite import founded
+from interfaces.finite import sizes
 
 
 def key(name: str) -> tuple[str, ...]:
@@ -11,8 +11,8 @@ def key(name: str) -> tuple[str, ...]:
 
 def resting(**ways: list[str]) -> set[str]:
     """Of each name, its ways: each as the letters of what it needs."""
-    graph = {key(name): [{key(need) for need in way} for way in several] for name, several in ways.items()}
-    return {name for _, name in founded(graph)}
+    graph = {key(name): [[key(need) for need in way] for way in several] for name, several in ways.items()}
+    return {name for _, name in sizes(graph)}
 
 
 def test_those_that_need_nothing_rest_on_it() -> None:
@@ -33,6 +33,11 @@ def test_what_cannot_be_at_all_rests_on_nothing() -> None:
 
 def test_a_long_chain_is_followed_to_its_end() -> None:
     names = [key(str(number)) for number in range(5000)]
-    chain = {name: [{following}] for name, following in pairwise(names)}
-    assert founded(chain) == set()
-    assert founded(chain | {names[-1]: [set()]}) == set(names)
+    chain = {name: [[following]] for name, following in pairwise(names)}
+    assert not sizes(chain)
+    assert sizes(chain | {names[-1]: [[]]}) == {name: 5000 - at for at, name in enumerate(names)}
+
+
+def test_the_smallest_way_counts_and_a_need_as_often_as_it_is_there() -> None:
+    ways = {key("a"): [[]], key("b"): [[key("a")] * 3, [key("c")]], key("c"): [[key("a")]]}
+    assert sizes(ways) == {key("a"): 1, key("c"): 2, key("b"): 3}
