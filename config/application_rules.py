@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from config.contradictions import Contradiction, listed_twice
 from config.fields import Path, Spelling
 from config.model import Site
-from config.oidc import is_safe_issuer
+from config.oidc import Oidc, is_safe_issuer
 from config.operators import RESERVED
 from config.permit_rules import rules_of_patterns
 
@@ -72,8 +72,8 @@ def _oidc(site: Site, spell: Spelling) -> Iterator[Contradiction]:
     section: Path = ("oidc",)
     given, issuer = site.oidc, (*section, "issuer")
     if given.issuer is None:
-        for name in ("audience", "ca", "roles"):
-            if getattr(given, name):
+        for name in ("audience", "claim", "ca", "roles"):
+            if getattr(given, name) != getattr(Oidc(), name):
                 message = f"{spell(name)!r} needs {spell('issuer')!r} beside it"
                 yield Contradiction((*section, name), message, (issuer,))
         return

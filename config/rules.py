@@ -10,6 +10,7 @@ from config.alarm_rules import alarms
 from config.application_rules import applications
 from config.channel_rules import folders, forwards
 from config.contradictions import Contradiction, needless_path, needless_tls
+from config.enrolment import Enrolment
 from config.errors import ConfigurationError, Problem
 from config.fields import YAML, Part, Parts, Path, Scalar, Spelling, Values, settings
 from config.line_rules import lines
@@ -204,6 +205,10 @@ def _tls_of_listener(site: Site, spell: Spelling) -> Iterator[Contradiction]:
 
 def _enrolment(site: Site, spell: Spelling) -> Iterator[Contradiction]:
     path = ("enrolment", "authority")
+    for name in ("lifetime", "grace") if site.enrolment.authority is None else ():
+        if getattr(site.enrolment, name) != getattr(Enrolment(), name):
+            message = f"{spell(name)!r} needs {spell('authority')!r} beside it"
+            yield Contradiction(("enrolment", name), message, (path,))
     if site.enrolment.authority and site.role == "leaf":
         advice = f"a leaf has no children: leave this out, or write {spell('nodetype')} branch"
         yield Contradiction(path, advice, (("tree_connectors",), ("tree_connectors", 0, "nodetype")))

@@ -49,6 +49,7 @@ ISSUER = Oidc(issuer="https://x.example/r", audience="a", roles=(OidcRole(name="
     ("oidc", "path", "text"),
     [
         (replace(ISSUER, issuer=None, roles=()), ("oidc", "audience"), "needs 'issuer' beside it"),
+        (Oidc(claim="realm_access.roles"), ("oidc", "claim"), "needs 'issuer' beside it"),
         (replace(ISSUER, audience=None), ("oidc", "issuer"), "needs 'audience' beside it"),
         (replace(ISSUER, roles=()), ("oidc", "issuer"), "lets in nobody"),
         (replace(ISSUER, issuer="http://x.example"), ("oidc", "issuer"), "write https://"),

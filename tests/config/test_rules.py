@@ -67,6 +67,7 @@ IMPOSSIBLE = [
         "tree_connectors.0.local_addresses",
         "the library for amqp binds no address",
     ),
+    (replace(ROOT, enrolment=Enrolment(lifetime=60)), "enrolment.lifetime", "needs 'authority' beside it"),
     (replace(with_connector(), enrolment=INVITING), "enrolment.authority", "a leaf has no children"),
     (
         replace(ROOT, enrolment=INVITING, listener=Listener(tls=ServerTls(certificate=FILE, key=FILE))),
