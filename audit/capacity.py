@@ -29,17 +29,28 @@ SAID: Final = arrow.schema(
 
 
 def figures(rolled: Table, routes: Table) -> Table:
-    """(node, figure, at, value): routes and links of each node at the end of each hour in which they changed.
+    """(node, figure, at, value): routes and links of each node at the end of each hour in which they changed,
+    and at the beginning of each day until the logs end: a day without a change is one too.
 
     `rolled`: by `rollup`. `routes`: by `routes`.
     """
     return query(
         """with hourly as (
-            select node, figure, "at", sum(step) as step from changes group by node, figure, "at")
-        select node, figure, "at",
-            sum(step) over (partition by node, figure order by "at" rows unbounded preceding)::double as value
-        from hourly""",
+            select node, figure, "at", sum(step) as step from changes group by node, figure, "at"),
+        held as (
+            select node, figure, "at", sum(step) over (
+                partition by node, figure order by "at" rows unbounded preceding)::double as value
+            from hourly),
+        ends as (select max(last) as "end" from rolled where clock is null),
+        mornings as (
+            select node, figure, unnest(generate_series(
+                date_trunc('day', min("at")) + interval 1 day, any_value("end"), interval 1 day)) as "at"
+            from held cross join ends group by node, figure)
+        from held union all
+        select mornings.*, value from mornings asof join held
+            on mornings.node = held.node and mornings.figure = held.figure and mornings."at" > held."at" """,
         changes=arrow.concat_tables([routes, links(rolled)]),
+        rolled=rolled,
     )
 
 

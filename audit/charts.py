@@ -8,7 +8,7 @@ import io
 import math
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -96,7 +96,7 @@ def _powers_of_ten(axis: "Axis") -> None:
     axis.set_minor_formatter("")
 
 
-def volume_over_time(rows: Sequence[Row]) -> str:
+def volume_over_time(rows: Iterable[Row]) -> str:
     """Advisories an hour, stacked by level. `rows`: of volume_by_hour_level."""
     timed = [row for row in rows if row["hour"] is not None]
     if not timed:

@@ -5,12 +5,15 @@ makes the audit itself doubtful, what costs most.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from audit.listing import TWIN
+
+if TYPE_CHECKING:
+    from pyarrow import Table
 
 Row = Mapping[str, Any]
 Tables = Mapping[str, Sequence[Row]]
@@ -25,6 +28,7 @@ UNUSED: Final = ("half", "malformed", "unknown", "untimed", "unread")
 """Of `schema.FILES`, the counts of lines that are lost; half ones may be being written."""
 SPILLED_SHOWN: Final = 3
 MOST_ROWS: Final = 10_000
+"""Of a table as dictionaries, but one more that says that there are others."""
 SOON_DAYS: Final = 90.0
 LONG_S: Final = 60.0
 """Seconds for which a subtree must have been cut off at once to be told."""
@@ -47,10 +51,32 @@ def find(tables: Tables, top: int = TOP) -> list[Finding]:
     return found[:top]
 
 
-def total(rows: Sequence[Row], column: str, **wanted: Any) -> int:
-    """The sum of a column over the rows that are as `wanted`."""
+class FirstRows(list[Row]):
+    """The first rows of a table, in its order. `whole`: all of them."""
+
+    def __init__(self, first: Sequence[Row], whole: "Table") -> None:
+        super().__init__(first)
+        self.whole = whole
+
+
+def how_many(table: Sequence[Row]) -> int:
+    """How many rows a table has, also where only the first are shown."""
+    return len(table.whole) if isinstance(table, FirstRows) else len(table)
+
+
+def every(table: Sequence[Row]) -> Iterable[Row]:
+    """Each row of a table, also where only the first are shown; some at a time are in memory then."""
+    if isinstance(table, FirstRows) and len(table) < how_many(table):
+        return (row for batch in table.whole.to_batches(MOST_ROWS) for row in batch.to_pylist())
+    return table
+
+
+def total(table: Sequence[Row], column: str, **wanted: Any) -> int:
+    """The sum of a column over all rows that are as `wanted`."""
     return sum(
-        int(row[column] or 0) for row in rows if all(row[key] == value for key, value in wanted.items())
+        int(row[column] or 0)
+        for row in every(table)
+        if all(row[key] == value for key, value in wanted.items())
     )
 
 
@@ -76,7 +102,8 @@ def _spilled(tables: Tables) -> Iterator[Finding]:
         advice = _ADVICE.get(row["reason"], _ADVICE[""]).format(teller=teller)
         yield Finding(BAD, what, advice, row["advisories"])
     if rest := reasons[SPILLED_SHOWN:]:
-        what = f"{_rows(rest, 'other case')} of advisories that a node can never use."
+        more = how_many(tables["spillage_reasons"]) - SPILLED_SHOWN
+        what = f"{counted(more, 'other case')} of advisories that a node can never use."
         yield Finding(BAD, what, "See all of them in spillage_reasons.csv.", rest[0]["advisories"])
 
 
@@ -89,8 +116,13 @@ _ADVICE: Final = {
 }
 
 
+def faulty(tables: Tables) -> list[Row]:
+    """Files that could not be read to their end."""
+    return [row for row in every(tables["files"]) if row["fault"] and not row["fault"].startswith(TWIN)]
+
+
 def _unreadable(tables: Tables) -> Iterator[Finding]:
-    faults = [row for row in tables["files"] if row["fault"] and not row["fault"].startswith(TWIN)]
+    faults = faulty(tables)
     if faults:
         yield Finding(
             DOUBTFUL,
@@ -119,20 +151,20 @@ def _strangers(tables: Tables) -> Iterator[Finding]:
             f"Logs of {_rows(strangers, 'node')} that the deployment does not have, such as"
             f" {strangers[0]['node']}.",
             "Add them to the table of sites: nothing about them can be judged.",
-            len(strangers),
+            how_many(strangers),
         )
 
 
 def _silent(tables: Tables) -> Iterator[Finding]:
     silent = tables["silent"]
-    heard = sum(row["heard"] is not None for row in silent)
+    heard = sum(row["heard"] is not None for row in every(silent))
     if silent and tables["files"]:
         up = f" Neighbours heard of {heard:,} of them, such as {silent[0]['node']}." if heard else ""
         yield Finding(
             DOUBTFUL,
             f"No log of {_rows(silent, 'node')} was read, such as {silent[0]['node']}.{up}",
             "Fetch their logs: what they received is not in any figure.",
-            len(silent),
+            how_many(silent),
         )
 
 
@@ -159,7 +191,7 @@ def _strange_links(tables: Tables) -> Iterator[Finding]:
 
 
 def _unset_clocks(tables: Tables) -> Iterator[Finding]:
-    clocks = [row for row in tables["clocks"] if row["unset"] or row["ahead"] or row["backwards"]]
+    clocks = [row for row in every(tables["clocks"]) if row["unset"] or row["ahead"] or row["backwards"]]
     if clocks:
         yield Finding(
             DOUBTFUL,
@@ -170,7 +202,7 @@ def _unset_clocks(tables: Tables) -> Iterator[Finding]:
 
 
 def _clocks_that_are_off(tables: Tables) -> Iterator[Finding]:
-    off = [row for row in tables["clocks"] if row["off_s"] is not None]
+    off = [row for row in every(tables["clocks"]) if row["off_s"] is not None]
     if off:
         worst = max(off, key=lambda row: abs(row["off_s"]))
         way = "ahead of" if worst["off_s"] > 0 else "behind"
@@ -207,7 +239,7 @@ def _other_trees(tables: Tables) -> Iterator[Finding]:
 def _holes(tables: Tables) -> Iterator[Finding]:
     holes = tables["holes"]
     if holes:
-        worst = max(holes, key=lambda row: row["missing"])
+        worst = max(every(holes), key=lambda row: row["missing"])
         first, last = worst["first"], worst["last"]
         which = f"number {first:,}" if first == last else f"numbers {first:,} to {last:,}"
         yield Finding(
@@ -222,7 +254,9 @@ def _holes(tables: Tables) -> Iterator[Finding]:
 def _doubles(tables: Tables) -> Iterator[Finding]:
     doubles = tables["doubles"]
     if doubles:
-        worst = max(doubles, key=lambda row: row["until"] - row["since"] if row["since"] else timedelta())
+        worst = max(
+            every(doubles), key=lambda row: row["until"] - row["since"] if row["since"] else timedelta()
+        )
         ends = [f"{worst[end]:%Y-%m-%d %H:%M}" for end in ("since", "until") if worst[end]]
         when = f", {' to '.join(ends)}" if ends else ""
         yield Finding(
@@ -231,7 +265,7 @@ def _doubles(tables: Tables) -> Iterator[Finding]:
             f" such as at {worst['node']}{when}.",
             "Two nodes have one name, or a folder was copied: their rows are in every figure as if one node"
             " had them. Rename one. If its folder was lost instead, its clock was set back then.",
-            len(doubles),
+            how_many(doubles),
         )
 
 
@@ -274,7 +308,7 @@ def _told_again(tables: Tables) -> Iterator[Finding]:
 
 
 def _flapping_links(tables: Tables) -> Iterator[Finding]:
-    links = [row for row in once(tables["links"]) if row["flaps"]]
+    links = [row for row in once(every(tables["links"])) if row["flaps"]]
     if links:
         yield Finding(
             COSTLY,
@@ -300,7 +334,7 @@ def _resyncs(tables: Tables) -> Iterator[Finding]:
 
 
 def _still_away(tables: Tables) -> Iterator[Finding]:
-    away = [row for row in tables["cut_off"] if row["since"]]
+    away = [row for row in every(tables["cut_off"]) if row["since"]]
     if away:
         worst = max(away, key=lambda row: row["below"] or 0)
         yield Finding(
@@ -313,7 +347,7 @@ def _still_away(tables: Tables) -> Iterator[Finding]:
 
 
 def _unused_routes(tables: Tables) -> Iterator[Finding]:
-    unused = [row for row in tables.get("unused_routes", ()) if row["unused"]]
+    unused = [row for row in every(tables.get("unused_routes", ())) if row["unused"]]
     if unused:
         yield Finding(
             COSTLY,
@@ -326,7 +360,7 @@ def _unused_routes(tables: Tables) -> Iterator[Finding]:
 
 def _were_away(tables: Tables) -> Iterator[Finding]:
     """Subtrees that were cut off for long, and are so no more."""
-    back = [row for row in tables["cut_off"] if not row["since"] and row["below"]]
+    back = [row for row in every(tables["cut_off"]) if not row["since"] and row["below"]]
     long = [row for row in back if row["longest_s"] >= LONG_S]
     if long:
         worst = max(long, key=lambda row: row["below"] * row["seconds"])
@@ -341,7 +375,7 @@ def _were_away(tables: Tables) -> Iterator[Finding]:
         )
 
 
-def once(links: Sequence[Row]) -> list[Row]:
+def once(links: Iterable[Row]) -> list[Row]:
     """Each link once, as the end saw it that lost it more often; both ends write it down."""
     found: dict[frozenset[str], Row] = {}
     for row in links:
@@ -350,14 +384,13 @@ def once(links: Sequence[Row]) -> list[Row]:
 
 
 def counted(count: int, noun: str) -> str:
-    """'1 advisory', '2 advisories'."""
-    several = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    """'1 advisory', '2 advisories', '2 days'."""
+    several = f"{noun[:-1]}ies" if noun.endswith("y") and noun[-2] not in "aeou" else f"{noun}s"
     return f"{count:,} {noun if count == 1 else several}"
 
 
 def _rows(table: Sequence[Row], noun: str) -> str:
-    """How many rows a table has, of which only the first `MOST_ROWS` and one more are here."""
-    return f"more than {counted(MOST_ROWS, noun)}" if len(table) > MOST_ROWS else counted(len(table), noun)
+    return counted(how_many(table), noun)
 
 
 _ROOM: Final = {

@@ -14,7 +14,7 @@ from importlib.resources import files
 from typing import Any, Final
 
 from audit.churn import when_all_come
-from audit.findings import Tables, as_duration, total
+from audit.findings import Tables, as_duration, every, total
 from audit.page import as_text
 
 Row = Mapping[str, Any]
@@ -62,7 +62,7 @@ def against_others(tables: Tables, *, plan: bool) -> str:
 
 def _a_day(tables: Tables) -> tuple[list[Row], float]:
     """The churn of a day; of a shorter log that of all of it. And how many days the log has."""
-    logs = [row for row in tables["logs"] if row["since"] is not None]
+    logs = [row for row in every(tables["logs"]) if row["since"] is not None]
     if not logs:
         return [], 0.0
     span = max(row["until"] for row in logs) - min(row["since"] for row in logs)
@@ -162,16 +162,16 @@ same.</p></noscript>
 
 def _sites(tables: Tables) -> list[dict[str, Any]]:
     """A row a site, with `_COLUMNS`."""
-    volume = {row["node"]: row for row in tables["volume_by_node"]}
+    volume = {row["node"]: row for row in every(tables["volume_by_node"])}
     away: dict[str, list[Row]] = {}
-    for row in tables["cut_off"]:
+    for row in every(tables["cut_off"]):
         away.setdefault(row["node"], []).append(row)
     spilled: dict[str, int] = {}
-    for row in tables["spillage_reasons"]:
+    for row in every(tables["spillage_reasons"]):
         spilled[row["node"]] = spilled.get(row["node"], 0) + row["advisories"]
-    logs = {row["node"]: row for row in tables["logs"]}
+    logs = {row["node"]: row for row in every(tables["logs"])}
     found = []
-    for node in tables["nodes"]:
+    for node in every(tables["nodes"]):
         name, cut = node["node"], away.get(node["node"], [])
         log = logs.get(name)
         found.append(

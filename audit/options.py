@@ -15,6 +15,8 @@ UNITS: Final = ("second", "minute", "hour", "day", "week")
 FORMATS: Final = ("parquet", "delta")
 """Those of `storage`, which needs pyarrow."""
 Period = tuple[datetime | None, datetime | None]
+MOST_CONSUMERS: Final = 1_000_000
+"""Of one rule at each node: the sums over a million nodes have room in 64 bits."""
 FIGURES: Final = ("routes", "links", "spool_bytes")
 """What has a limit of its own; the keys of `capacity.LIMITS`, which needs Spark."""
 
@@ -169,10 +171,11 @@ def check_time(option: str, text: str, *, least: int) -> None:
 
 def rule(text: str) -> tuple[str, str, int, str]:
     role, sharing, count, kind, *more = [*text.split(":"), *["queue"] * (4 - len(text.split(":")))]
-    if more or not count.isdigit() or not sharing or kind not in ("queue", "topic"):
+    number = count.isascii() and count.isdigit() and len(count) <= LONGEST and int(count) <= MOST_CONSUMERS
+    if more or not number or not sharing or kind not in ("queue", "topic"):
         raise UsageError(
             f"--consumers {text}: expected ROLE:own:COUNT, or ROLE:GROUP:COUNT for shared ones;"
-            " with :topic after it if they are topics"
+            f" with :topic after it if they are topics; COUNT is at most {MOST_CONSUMERS:,}"
         )
     return role, sharing, int(count), kind
 
@@ -226,10 +229,10 @@ def _one_day(options: argparse.Namespace) -> Period:
     try:
         today = datetime.now(UTC).date()
         day = today - timedelta(days=1) if text == "yesterday" else date.fromisoformat(text)
-    except ValueError:
+        since = datetime(day.year, day.month, day.day, tzinfo=UTC)
+        return since, since + timedelta(days=1)
+    except (ValueError, OverflowError):
         raise UsageError(f"--day {text}: expected a date such as 2026-03-14, or 'yesterday'") from None
-    since = datetime(day.year, day.month, day.day, tzinfo=UTC)
-    return since, since + timedelta(days=1)
 
 
 def _moment(option: str, text: str) -> datetime | None:

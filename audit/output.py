@@ -17,11 +17,10 @@ import pyarrow as arrow
 from pyarrow import Table, parquet
 
 from audit.errors import UsageError
-from audit.findings import MOST_ROWS
+from audit.findings import MOST_ROWS, FirstRows
 from audit.listing import RESULTS, results
 from audit.queries import query, rows
 
-Row = dict[str, Any]
 CSV_ROWS: Final = MOST_ROWS
 LARGE: Final[dict[str, tuple[str, ...]]] = {
     "nodes": ("depth", "node"),
@@ -39,11 +38,11 @@ _BLOCK: Final = 2**17
 
 class Output:
     """Writes below one folder. `tables`: what was written so far, its first rows, as dictionaries; what was
-    not written has none."""
+    not written has none. Of all but the `LARGE`, and of the nodes, the whole stays (`findings.FirstRows`)."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.tables: defaultdict[str, list[Row]] = defaultdict(list)
+        self.tables: defaultdict[str, Sequence[Mapping[str, Any]]] = defaultdict(list)
         tables = folder / "tables"
         self._earlier = sorted(tables.glob(f"*/{_PART}")) if (tables / RESULTS).exists() else []
         try:
@@ -66,7 +65,8 @@ class Output:
         with parquet.ParquetWriter(path / _PART, first.schema) as writer:
             for block in itertools.chain([first], blocks):
                 writer.write_table(block)
-        self.tables[name] = rows(first.slice(0, CSV_ROWS + 1))
+        shown = rows(first.slice(0, CSV_ROWS + 1))
+        self.tables[name] = shown if name in LARGE and name != "nodes" else FirstRows(shown, table)
         write_csv(self.folder / "csv" / f"{name}.csv", table.column_names, self.tables[name])
         return table
 

@@ -4,9 +4,11 @@ Law: every text that comes from a log or a table is escaped; names of nodes and 
 """
 
 import html
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
+
+from audit.findings import how_many
 
 SHOWN: Final = 15
 
@@ -19,7 +21,7 @@ def as_text(value: Any) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     if isinstance(value, float):
-        return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:,.3g}"
+        return f"{value:,.0f}" if abs(value) >= 999.5 else f"{value:,.3g}"
     return html.escape("" if value is None else str(value))
 
 
@@ -43,7 +45,8 @@ def table(rows: Iterable[Mapping[str, Any]], columns: Mapping[str, str], ours: s
         + "</tr>"
         for row in lines[:SHOWN]
     )
-    more = f"<p class=none>and {len(lines) - SHOWN:,} more: see csv/</p>" if len(lines) > SHOWN else ""
+    rest = (how_many(rows) if isinstance(rows, Sequence) else len(lines)) - SHOWN
+    more = f"<p class=none>and {rest:,} more: see csv/</p>" if rest > 0 else ""
     return f"<div class=wide><table><tr>{head}</tr>{body}</table></div>{more}"
 
 

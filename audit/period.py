@@ -1,7 +1,7 @@
 """The time that is audited: rows before and after it are counted, and in no sum.
 
 Law: `since` is in it, `until` is not, so that of two days in a row each row is in one. Rows whose clock was
-not set have no place in time, and are outside of each.
+not set have no place in time: they are in one without a beginning, and outside of each other.
 """
 
 from datetime import datetime

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from audit import charts, comparison, first_screen
-from audit.findings import MOST_ROWS, UNUSED, Finding, Tables, counted, once, total
+from audit.findings import MOST_ROWS, UNUSED, Finding, Tables, counted, every, once, total
 from audit.page import as_size, as_text, section, table
 from audit.verdict import Verdict
 
@@ -60,7 +60,7 @@ def write_report(
 
 
 def _span(tables: Tables) -> str:
-    hours = [row["hour"] for row in tables["volume_by_hour"] if row["hour"] is not None]
+    hours = [row["hour"] for row in every(tables["volume_by_hour"]) if row["hour"] is not None]
     return (
         f"{as_text(min(hours))} to {as_text(max(hours) + timedelta(hours=1))} UTC, by the hour"
         if hours
@@ -125,11 +125,12 @@ def _findings(findings: Sequence[Finding]) -> str:
 
 
 def _volume(tables: Tables) -> str:
+    chart = charts.volume_over_time(every(tables["volume_by_hour_level"]))
     return section(
         "Volume over the day",
         "Advisories received, by the level of the node that received them. Hours are UTC, by the nodes' own"
         " clocks.",
-        charts.volume_over_time(tables["volume_by_hour_level"]) or "<p class=none>Nothing with a time.</p>",
+        chart or "<p class=none>Nothing with a time.</p>",
         table(
             tables["volume_by_kind"],
             {
@@ -209,7 +210,7 @@ def _waste(tables: Tables) -> str:
         if tables.get(name):
             rows = tables[name]
             if name == "links":
-                rows = [row for row in once(rows) if row["downs"]]
+                rows = [row for row in once(every(rows)) if row["downs"]]
             if rows:
                 parts.append(_titled(title, rows, columns))
     return section("Waste", "What costs and brings nothing.", *(parts or ["<p class=none>None found.</p>"]))
@@ -312,7 +313,7 @@ def _scope(tables: Tables) -> str:
 
 
 def _capacity(tables: Tables) -> str:
-    rows = [row for row in tables["capacity"] if row["days_left"] is not None]
+    rows = [row for row in every(tables["capacity"]) if row["days_left"] is not None]
     columns = {
         "node": "node",
         "figure": "figure",
@@ -331,7 +332,7 @@ _NOT_USED: Final = ("repeated", *UNUSED)
 
 
 def _intake(tables: Tables, summary: Mapping[str, Any]) -> str:
-    faults = [row for row in tables["files"] if row["fault"] or any(row[name] for name in _NOT_USED)]
+    faults = [row for row in every(tables["files"]) if row["fault"] or any(row[name] for name in _NOT_USED)]
     counts = ", ".join(f"{summary[name]:,} {name}" for name in ("rows", "blank", *_NOT_USED))
     text = (
         f"{counted(summary['lines'], 'line')} in {counted(summary['files'], 'file')}: {counts}."

@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from audit.findings import UNUSED, Tables, counted, total
-from audit.listing import TWIN
+from audit.findings import UNUSED, Tables, counted, every, faulty, how_many, total
 
 _LOST: Final = tuple(name for name in UNUSED if name != "half")
 
@@ -100,16 +99,15 @@ def judge(tables: Tables, nodes: int, *, named: bool = False) -> Verdict:
         name: total(tables["spillage"], "advisories", verdict=name)
         for name in ("needed", "spilled", "moved", "unknown")
     }
-    cut = [row for row in tables["files"] if row["fault"] and not row["fault"].startswith(TWIN)]
     lost = sum(total(tables["intake"], name) for name in _LOST)
     return Verdict(
         **sums,
         lost=lost,
-        cut=len(cut),
+        cut=len(faulty(tables)),
         missing=total(tables["holes"], "missing"),
-        doubled=len({row["node"] for row in tables["doubles"]}),
+        doubled=len({row["node"] for row in every(tables["doubles"])}),
         foreign=0 if named else total(tables["trees"], "rows", audited=False),
-        heard=sum(row["heard"] is not None for row in tables["silent"]),
-        silent=len(tables["silent"]),
+        heard=sum(row["heard"] is not None for row in every(tables["silent"])),
+        silent=how_many(tables["silent"]),
         nodes=nodes,
     )

@@ -370,6 +370,24 @@ def test_figures_are_what_was_there_at_the_end_of_an_hour(
     assert (found["hq", "links", 8], found["hq", "links", 12]) == (1.0, 0.0)
 
 
+def test_a_day_without_a_change_is_a_day_of_the_trend() -> None:
+    """Three days of growth and twenty of quiet are no trend of three days; nor has a morning less routes than
+    the evening before."""
+    steps = [(0, 100), (24, 100), (48, 100), (100, -250)]
+    told = table(("node", "figure", "at", "step"), [("hq", "routes", START + timedelta(hours=h), n)
+                 for h, n in steps])  # fmt: skip
+    ends = table(("event", "op", "node", "peer", "hour", "rows", "clock", "last"),
+                 [("node", "start", "york", None, START, 1, None, START + timedelta(days=20))])  # fmt: skip
+    figures = capacity.figures(ends, told)
+    most: dict[int, float] = {}
+    for each in rows(figures):
+        day = (each.at.date() - START.date()).days
+        most[day] = max(most.get(day, 0.0), each.value)
+    assert [most[day] for day in sorted(most)] == [100.0, 200.0, 300.0, 300.0, 300.0, *[50.0] * 16]
+    (found,) = rows(capacity.forecast(figures))
+    assert (found.points, found.now, found.days_left) == (21, 50.0, None)
+
+
 def test_a_route_that_is_told_again_is_one_and_none_is_less_than_none(spark: "SparkSession") -> None:
     """What a resync told at 9 goes at 10; the remove at 11 is of a route from before the log."""
 

@@ -4,7 +4,10 @@ from pathlib import Path
 
 from audit_tables import table
 
-from audit.output import LARGE, Output
+from audit.findings import find
+from audit.first_screen import sites_map
+from audit.output import CSV_ROWS, LARGE, Output
+from audit.verdict import judge
 
 
 def test_summaries_of_large_tables_have_one_order(tmp_path: Path) -> None:
@@ -21,6 +24,32 @@ def test_summaries_of_large_tables_have_one_order(tmp_path: Path) -> None:
         written.add((tmp_path / "csv" / "judged.csv").read_text())
     (text,) = written
     assert text.splitlines()[1].startswith("n0,o0,queue,,")
+
+
+def test_what_is_said_of_a_table_is_said_of_all_its_rows(tmp_path: Path) -> None:
+    """However few of them a page and a CSV show."""
+    output, many = Output(tmp_path), CSV_ROWS + 7
+    names = [f"store-{n:05}" for n in range(many)]
+    silent = ("node", "region", "role", "heard")
+    output.write("silent", table(silent, [(name, "north", "leaf", "then") for name in names]))
+    output.write("holes", table(("node", "first", "last", "missing", "after"), [
+        (name, 1, n, n, "file:/log") for n, name in enumerate(names, 1)]))  # fmt: skip
+    output.write("files", table(("file", "fault"), [(name, "cut") for name in names]))
+    output.write("intake", table(("half", "malformed", "unknown", "untimed", "unread"), [(0, 0, 0, 0, 0)]))
+    output.write("nodes", table(("node", "region", "role", "parent", "depth"), [
+        (name, "north", "leaf", "north", 2) for name in names]))  # fmt: skip
+    worst = table(("node", "advisories", "bytes"), [(name, n, n) for n, name in enumerate(names)])
+    output.write("volume_by_node", worst)
+    verdict = judge(output.tables, 2 * many)
+    assert (verdict.silent, verdict.heard, verdict.cut) == (many, many, many)
+    assert verdict.missing == many * (many + 1) // 2
+    assert f"missing in {many:,} places, most at {names[-1]}" in "".join(
+        one.what for one in find(output.tables)
+    )
+    page = sites_map(output.tables)
+    assert f"The 5,000 worst of {many:,} are shown" in page
+    assert f'"{names[-1]}"' in page
+    assert len((tmp_path / "csv" / "silent.csv").read_text().splitlines()) == CSV_ROWS + 2
 
 
 def test_of_an_earlier_run_no_table_stays_that_this_one_has_not(tmp_path: Path) -> None:

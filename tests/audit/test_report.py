@@ -106,6 +106,7 @@ def test_what_to_do_about_a_spool_is_not_what_to_do_about_routes() -> None:
         {"node": "hq", "figure": name, "limit": 9.0, "days_left": 3.0} for name in ("spool_bytes", "routes")
     ]
     spool, routes = find(tables(capacity=full))
+    assert spool.what == "spool_bytes of hq reach 9 in 3 days, if they go on as now."
     assert "what waits there" in spool.do
     assert "Put a branch" in routes.do
 
