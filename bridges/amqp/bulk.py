@@ -49,6 +49,11 @@ class BulkConnection(AsyncioConnection):  # type: ignore[misc]
         said = frames.publish(channel, exchange, key, properties, body, mandatory, self.params.frame_max)
         self._output_marshaled_frames([said])
 
+    @property
+    def most_properties(self) -> int:
+        """Bytes of a message's properties: they are one frame, and a larger one ends the connection."""
+        return int(self.params.frame_max) - frames.AROUND - frames.CONTENT_SIZE
+
     def acknowledge(self, channel: int, tag: int, multiple: bool) -> None:
         self._output_marshaled_frames([frames.ack(channel, tag, multiple)])
 

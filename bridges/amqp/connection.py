@@ -45,8 +45,6 @@ _UNSPEAKABLE: Final = (
 _BROKEN: Final = (AMQPError, RuntimeError, OSError)
 """Wrinkle: uvloop closes its watch of a socket that broke before pika has read the error; to write then
 raises `RuntimeError`."""
-_MAX_PROPERTIES: Final = 120 * 1024
-"""A message's properties are one frame, and one above 128 KiB ends the connection."""
 
 # What goes wrong is raised as an error of ours; pika would log it as well, each time.
 logging.getLogger("pika").setLevel(logging.CRITICAL)
@@ -142,7 +140,7 @@ class Connection:
 
     def _on_close(self, _raw: Any, error: BaseException) -> None:
         if isinstance(error, ConnectionClosed):
-            lost = AmqpLost(f"{error.reply_text} [{error.reply_code}]")
+            lost = AmqpLost(said(error))
         else:
             where = f"{self.server.host}:{self.server.port}"
             lost = AmqpLost(f"the connection to {where} is lost: {said(error)}")
@@ -359,8 +357,8 @@ class Channel:
         try:
             self._raw._raise_if_not_open()
             header = said_properties(properties)
-            if len(header) > _MAX_PROPERTIES:
-                large = f"properties of {len(header)} bytes: RabbitMQ takes about {_MAX_PROPERTIES} at most"
+            if len(header) > (most := self._bulk.most_properties):
+                large = f"properties of {len(header)} bytes: RabbitMQ takes {most} at most (frame_max)"
                 raise Unencodable(large)
             self._bulk.publish(self._number, exchange, key, header, body, mandatory)
         except _UNSPEAKABLE as error:

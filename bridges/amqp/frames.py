@@ -37,6 +37,8 @@ LARGEST_HEADER: Final = 16 * 1024 * 1024
 _FRAME: Final = struct.Struct(">BHI")
 _METHOD: Final = struct.Struct(">I")
 _CONTENT: Final = struct.Struct(">HHQ")
+CONTENT_SIZE: Final = _CONTENT.size
+"""Bytes before the properties in their frame."""
 _DELIVERY: Final = struct.Struct(">Q?")
 _ANSWER: Final = struct.Struct(">BHIIQBB")
 _ANSWER_SIZE: Final = 13

@@ -58,6 +58,8 @@ def _causes(error: BaseException) -> list[BaseException]:
 
 def said(error: BaseException) -> str:
     """The text of an error of pika's."""
+    if isinstance(error, ConnectionClosed):
+        return f"{error.reply_text} [{error.reply_code}]"
     if isinstance(error, AMQPConnectionError) and error.args:
         error = error.args[0] if isinstance(error.args[0], BaseException) else error
     return str(error) or type(error).__name__

@@ -96,7 +96,9 @@ class SiteDesk(Policy):
         )
 
     async def _once(self) -> None:
-        """One connection. Returns if it was up, raises if it never was."""
+        """One connection. Raises if it never was up, or ended soon: what ends each at once would do so
+        hundreds of times a second.
+        """
         self._become("connecting")
         line = self._line = SiteLine(self._host, self, self._rules, self._bridge)
         try:
@@ -104,7 +106,10 @@ class SiteDesk(Policy):
         except SiteBrokerError as error:
             if not line.up or isinstance(error, SiteBrokerRefused):
                 raise
-            self._note(f"lost the site's broker {self._settings.uri}: {error}")
+            lost = f"lost the site's broker {self._settings.uri}: {error}"
+            if self._host.now() - self.since < self._link.backoff_max:
+                raise SiteBrokerError(lost) from None
+            self._note(lost)
         except Exception as mistake:
             _log.exception("! the bridge to the site's broker failed")
             raise SiteBrokerError(

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from bridges.amqp.connection import Channel, Connection
 from bridges.amqp.errors import NOT_FOUND, ChannelLost
+from bridges.site_brokers.base import NotTaken
 from bridges.site_brokers.rabbitmq.consumers import OURS
 from bridges.site_brokers.rabbitmq.exchanges import Binding
 from config.whole_files import put
@@ -22,6 +23,7 @@ TOPICS: Final = f"{OURS}topics"
 _FILE: Final = "rabbitmq-topics.json"
 _MOST_BYTES: Final = 256 * 1024 * 1024
 _LANES: Final = 8
+BIND_AGAIN: Final = 60.0
 
 
 class _Lane:
@@ -32,18 +34,18 @@ class _Lane:
 
 
 class Bindings:
-    """Those of one connection. `trouble(key, text)` is called with what the broker does not let us have.
+    """Those of one connection. `not_taken` is told what the broker does not let us have.
 
-    `usual`: the exchange of keys that an older version wrote down.
+    `usual`: the exchange of keys that an older version wrote down. `news`: call `settle`.
     """
 
-    def __init__(
-        self, connection: Connection, usual: str, directory: Path, trouble: Callable[[str, str], None]
-    ) -> None:
+    def __init__(self, connection: Connection, usual: str, directory: Path, not_taken: NotTaken) -> None:
         self._connection = connection
         self._usual = usual
         self._file = directory / _FILE
-        self._trouble = trouble
+        self._not_taken = not_taken
+        self.news = asyncio.Event()
+        self._again: asyncio.TimerHandle | None = None
         self._lanes = [_Lane() for _ in range(_LANES)]
         self._written: frozenset[Binding] | None = None
         self._bound: set[Binding] = set()
@@ -61,6 +63,22 @@ class Bindings:
         """The queue is no more: make it anew."""
         self._declared = False
         self._bound = set()
+        self.news.set()
+
+    def lost(self, bindings: Iterable[Binding]) -> None:
+        """By these it is bound no more: bind it anew, if they are wanted still."""
+        self._bound.difference_update(bindings)
+        self.news.set()
+
+    def _refused(self, key: str, text: str) -> None:
+        """One timer for all, however often filters change meanwhile: each attempt would begin one more."""
+        if self._again is None:
+            self._again = asyncio.get_running_loop().call_later(BIND_AGAIN, self._try_again)
+        self._not_taken.note(_shown(key), text)
+
+    def _try_again(self) -> None:
+        self._again = None
+        self.news.set()
 
     async def settle(self, keys: frozenset[Binding]) -> bool:
         """Be bound by exactly these; whether there is a queue to consume. Raises `ChannelLost` (code 0)."""
@@ -118,8 +136,9 @@ class Bindings:
         except ChannelLost as error:
             if error.code == 0:
                 raise
-            self._trouble(key.key, error.text)
+            self._refused(key.key, error.text)
             return False
+        self._not_taken.is_over(_shown(key.key))
         return True
 
     async def _declare(self, channel: Channel, _key: Binding) -> None:
@@ -139,6 +158,10 @@ class Bindings:
 
     async def _unbind(self, channel: Channel, key: Binding) -> None:
         await channel.unbind(TOPICS, *key)
+
+
+def _shown(key: str) -> str:
+    return f"topic {key}" if key else f"queue:{TOPICS}"
 
 
 def _load(file: Path, usual: str) -> list[Binding]:

@@ -74,8 +74,8 @@ class RabbitBridge:
         opened: list[Connection] = []
         try:
             giving = await self._open(opened, f"sapwood {self._setup.node}, giving", self._server.vhost)
-            await claim(giving, self._setup.tree, self._setup.node, self._setup.store)
             taking = await self._open(opened, f"sapwood {self._setup.node}, taking", self._server.vhost)
+            await claim(taking, giving, self._setup.tree, self._setup.node, self._setup.store)
             visit = self._visit = Visit(self._setup, self._management, giving, taking, desk)
             visit.want(self._wanted)
             hearing = taking
@@ -188,6 +188,7 @@ class Visit:
             self._tell,
             self._complete,
         )
+        self._discovery.on_loose = self._taker.unbound
 
     def __repr__(self) -> str:
         return f"<Visit {self._publisher!r} {self._taker!r} {self._discovery!r}>"

@@ -50,6 +50,7 @@ EVENTS: Final = (
     "queue.deleted",
     "binding.created",
     "binding.deleted",
+    "exchange.created",
     "channel.closed",
     "connection.created",
     "connection.closed",
@@ -95,7 +96,8 @@ class QueueTable:
     """The queues of one virtual host, and their bindings to some exchanges.
 
     `doubtful`: queues to ask the broker for, then call `counted`. `stale`: list everything again. `arrived`:
-    queues that were made. All three are the caller's to empty. `odd`: queues with a name or a key that has no
+    queues that were made. `loose`: bindings of our own queue that are no more, and of an exchange that was
+    made, which has none. All four are the caller's to empty. `odd`: queues with a name or a key that has no
     spelling in the tree. `fading`: doubtful ones whose consumer may go a moment after its connection, to be
     asked for once more. `replies`: our own reply queues, when they were listed last, and whether something
     waited there.
@@ -105,6 +107,7 @@ class QueueTable:
         self.queues: dict[str, Known] = {}
         self.doubtful: dict[str, None] = {}
         self.arrived: dict[str, None] = {}
+        self.loose: set[Binding] = set()
         self.stale = False
         self.odd: set[str] = set()
         self.replies: dict[str, bool] = {}
@@ -142,7 +145,14 @@ class QueueTable:
         if headers.get("vhost") != self.vhost:
             return
         name = headers.get("queue", headers.get("name", headers.get("destination_name")))
-        if not isinstance(name, str) or name.startswith(OURS):
+        if not isinstance(name, str):
+            return
+        if kind == "exchange.created":
+            self._loosen(Binding(name, ""))
+            return
+        if name.startswith(OURS):
+            if kind == "binding.deleted":
+                self._loosen(Binding(str(headers.get("source_name")), str(headers.get("routing_key", ""))))
             return
         match kind:
             case "consumer.created":
@@ -156,6 +166,10 @@ class QueueTable:
                 self._drop(name)
             case "binding.created" | "binding.deleted":
                 self._bound(name, headers, kind == "binding.created")
+
+    def _loosen(self, binding: Binding) -> None:
+        if binding.exchange in self.exchanges:
+            self.loose.add(binding)
 
     def _made(self, name: str, headers: Mapping[str, Any]) -> None:
         private = bool(headers.get("exclusive")) or bool(headers.get("owner_pid"))

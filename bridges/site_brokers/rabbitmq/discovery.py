@@ -15,7 +15,7 @@ Wrinkle: the event exchange lies in one virtual host, usually `/`, and tells of 
 import asyncio
 import logging
 import secrets
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Set
 from typing import Final
 
 from bridges.amqp.connection import Channel, Connection
@@ -80,20 +80,32 @@ class Events:
         self._census = census
         self._news = news
         self._channel: Channel | None = None
+        self._queue = f"{OURS}events.{secrets.token_hex(8)}"
 
     async def bind(self) -> None:
         """From here on every event reaches the census. Raises `ChannelLost` if there is no event exchange."""
         channel = await self._connection.channel()
         await channel.check_exchange(EXCHANGE)
-        queue = f"{OURS}events.{secrets.token_hex(8)}"
+        queue = self._queue
         await channel.declare(queue, exclusive=True, arguments={"x-max-length": _EVENT_QUEUE})
-        for event in EVENTS:
-            await channel.bind(queue, EXCHANGE, event)
+        await self._bind_to(channel)
         await channel.prefetch(_EVENT_QUEUE)
         lost = ChannelLost(0, "the queue through which events of the broker were heard is deleted")
         channel.on_cancelled = lambda tag: channel.end(lost)
         await channel.consume(queue, self._heard, acknowledged=False, tag=f"{OURS}events")
         self._channel = channel
+
+    async def bind_again(self) -> None:
+        """The queue stays where the exchange is deleted, or was and is back, and would hear nothing.
+
+        Raises `ChannelLost` if there is no event exchange any more.
+        """
+        assert self._channel is not None
+        await self._bind_to(self._channel)
+
+    async def _bind_to(self, channel: Channel) -> None:
+        for event in EVENTS:
+            await channel.bind(self._queue, EXCHANGE, event)
 
     async def until_lost(self) -> None:
         """Until nothing is heard any more, which raises `ChannelLost`."""
@@ -109,7 +121,7 @@ class EventDiscovery:
     """One for each connection. `ours(queue)`: how many consumers of a queue are ours; None: it changes now.
 
     `on_arrived`: called with queues that were made. `tell(came, went)`: what changed; `complete(all)`.
-    `crossing`: see `Exchanges.crossing`.
+    `crossing`: see `Exchanges.crossing`. `on_loose`: called with bindings of our own queue that are no more.
     """
 
     def __init__(
@@ -134,6 +146,7 @@ class EventDiscovery:
         self.lists = False
         self.lacks: dict[str, str] = {}
         self.crossing: dict[str, str] = {}
+        self.on_loose: Callable[[Set[Binding]], None] = lambda bindings: None
         self._listed_at = 0.0
         self._streams_due = 0.0
         self._has_streams = False
@@ -178,6 +191,8 @@ class EventDiscovery:
     async def begin(self) -> None:
         """List what there is, and tell it as complete. Raises `AmqpError` when the connection is lost."""
         is_first, had_all = not self._listed_at, self.lists
+        if self.events is not None:
+            await self.events.bind_again()
         await self._list()
         await self._ask()
         # Whoever came since is told by itself, as it is greeted then. In a first list are those of long ago.
@@ -230,6 +245,9 @@ class EventDiscovery:
             arrived = list(self._census.arrived)
             self._census.arrived.clear()
             self._on_arrived(arrived)
+        if self._census.loose:
+            loose, self._census.loose = self._census.loose, set()
+            self.on_loose(loose)
 
     async def _list(self) -> None:
         census, management = self._census, self._management

@@ -3,6 +3,10 @@
 The claim is an exclusive queue, which goes with its connection. A node that cannot have it asks, through that
 queue, who holds it. An answer means another node. Silence means a connection that nobody is at the other end
 of any more; the broker will notice, and until then the newcomer tries again.
+
+Wrinkle: a RabbitMQ in want of memory or disk reads nothing from connections that publish, not even their
+end. So the claim is held on one that does not, and answers go out on another: a node that starts again
+meanwhile finds it free.
 """
 
 import asyncio
@@ -23,23 +27,23 @@ _PATIENCE: Final = 2.0
 _LONGEST: Final = 1000
 
 
-async def claim(connection: Connection, tree: str, node: str, store: str) -> None:
-    """Hold the virtual host as long as `connection` lives.
+async def claim(connection: Connection, answering: Connection, tree: str, node: str, store: str) -> None:
+    """Hold the virtual host as long as `connection` lives, on which nobody publishes.
 
     Raises `SiteBrokerRefused` if another node holds it, `SiteBrokerError` if nobody answers for it.
     """
-    channel = await connection.channel()
+    channel, answers = await connection.channel(), await answering.channel()
     try:
         await channel.declare(CLAIM, exclusive=True, arguments={"x-max-length": 100})
     except ChannelLost as error:
         if error.code != RESOURCE_LOCKED:
             raise
-        raise await _who_holds(connection, store) from None
+        raise await _who_holds(answering, store) from None
     answer = json.dumps({"tree": tree, "node": node, "store": store}).encode()
 
     def tell(question: Incoming) -> None:
-        if question.properties.reply_to and channel.is_open:
-            channel.publish("", question.properties.reply_to, answer, pika.BasicProperties())
+        if question.properties.reply_to and answers.is_open:
+            answers.publish("", question.properties.reply_to, answer, pika.BasicProperties())
 
     await channel.consume(CLAIM, tell, acknowledged=False, tag=f"{OURS}claim")
 

@@ -45,7 +45,6 @@ from treeconnector.edge import Taken
 PRIORITY: Final = -10
 PREFETCH: Final = 500
 LOOK_AGAIN: Final = 5.0
-BIND_AGAIN: Final = 60.0
 MOST_QUEUES: Final = 1000
 _LEAVES_EVERY: Final = 0.05
 _AT_ONCE: Final = 20
@@ -82,7 +81,6 @@ class Taker:
         self.streams = Streams(directory)
         self._exchanges = exchanges
         self.changeover = Changeover(exchanges, directory)
-        self._bindings = Bindings(connection, exchanges.usual, directory, self._not_bound)
         self._take = take
         self._read_queue = read_queue
         self._read_topic = read_topic
@@ -101,8 +99,8 @@ class Taker:
         self._is_done = False
         self._is_bound = False
         self._news = asyncio.Event()
-        self._new_keys = asyncio.Event()
         self.not_taken = NotTaken(MOST_QUEUES)
+        self._bindings = Bindings(connection, exchanges.usual, directory, self.not_taken)
 
     def __repr__(self) -> str:
         return f"<Taker queues={len(self._taps)} filters={len(self._keys)}>"
@@ -127,7 +125,7 @@ class Taker:
                 except PatternError as error:
                     self.not_taken.note(str(each), str(error))
         self._queues, self._keys = frozenset(queues), frozenset(keys)
-        self._new_keys.set()
+        self._bindings.news.set()
 
     def want_replies(self, queues: Set[str]) -> None:
         """Take all that comes into these, which are ours: into the last of them first."""
@@ -140,6 +138,10 @@ class Taker:
             self._absent.pop(name, None)
         if not self._queues.isdisjoint(queues):
             self._news.set()
+
+    def unbound(self, bindings: Set[Binding]) -> None:
+        """Somebody else has unbound our queue, or deleted an exchange, and made it again maybe."""
+        self._bindings.lost(bindings)
 
     def ours(self, queue: str) -> int | None:
         """How many consumers of a queue are ours; None while that changes."""
@@ -181,8 +183,8 @@ class Taker:
     async def bind(self) -> None:
         """Beside `run`, for ever, since thousands of filters take seconds. Raises `AmqpError` likewise."""
         while True:
-            await self._new_keys.wait()
-            self._new_keys.clear()
+            await self._bindings.news.wait()
+            self._bindings.news.clear()
             self._is_bound = await self._bindings.settle(self._keys)
             self._news.set()
 
@@ -247,7 +249,6 @@ class Taker:
                 self._absent.pop(name, None)
             if consumers is None and name == TOPICS:
                 self._bindings.forget()
-                self._new_keys.set()
             if consumers is None or private or not self._may_take(name):
                 missing = True
                 continue
@@ -346,7 +347,6 @@ class Taker:
             self._fail(error)
         if tap.queue == TOPICS:
             self._bindings.forget()
-            self._new_keys.set()
         if self._taps.get(tap.queue) is tap:
             del self._taps[tap.queue]
 
@@ -388,10 +388,6 @@ class Taker:
             del self._taps[tap.queue]
             await tap.channel.close()
             self._changing.discard(tap.queue)
-
-    def _not_bound(self, key: str, text: str) -> None:
-        asyncio.get_running_loop().call_later(BIND_AGAIN, self._new_keys.set)
-        self.not_taken.note(f"topic {key}" if key else f"queue:{TOPICS}", text)
 
     # --- messages
 

@@ -133,6 +133,23 @@ async def test_a_mistake_of_a_bridge_ends_its_connection_and_loses_nothing(visit
         assert bridge.given[0].again
 
 
+async def test_a_broker_that_ends_each_connection_at_once_is_tried_again_with_pauses(visit: Visit) -> None:
+    async with visit() as (node, bridge):
+        real, failing = bridge.run, [SiteBrokerError("FRAME_ERROR [501]")] * 2
+
+        async def run(desk: Desk) -> None:
+            if failing:
+                bridge.visits += 1
+                desk.connected("a bridge of a test")
+                raise failing.pop()
+            await real(desk)
+
+        bridge.run = run  # type: ignore[method-assign]
+        bridge.desk.mistake.set_result(SiteBrokerError("lost"))  # type: ignore[attr-defined]
+        await until(lambda: bridge.visits == 4)
+        assert node.report.desk.failures == 3
+
+
 async def test_a_mistake_over_what_is_on_disk_ends_the_connection_and_not_the_node(visit: Visit) -> None:
     def fail() -> None:
         raise OSError(errno.ENOSPC, "No space left on device")

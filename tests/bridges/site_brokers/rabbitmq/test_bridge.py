@@ -327,6 +327,32 @@ class TestTopics:
 
         await york.desk.until(arrives)
 
+    async def test_our_queue_is_bound_anew_when_somebody_unbinds_it(self, york, applications) -> None:
+        york.want("topic:sales/#")
+        await until_bound(york, 1)
+        applications.channel().queue_unbind("sapwood.topics", "amq.topic", "sales.#")
+
+        def arrives() -> bool:
+            applications.publish("sales.1", b"again", "amq.topic")
+            return b"again" in york.desk.payloads
+
+        await york.desk.until(arrives)
+
+    async def test_our_queue_is_bound_anew_when_an_exchange_is_deleted_and_made_again(
+        self, place, applications
+    ) -> None:
+        channel = applications.channel()
+        channel.exchange_declare("sales", "topic")
+        york = await place(exchange="sales").start()
+        york.want("topic:tea")
+        await until_bound(york, 1)
+        channel.exchange_delete("sales")
+        await york.desk.until(lambda: "topic tea" in york.bridge.status()["troubles"])
+        channel.exchange_declare("sales", "topic")
+        await york.desk.until(lambda: not york.bridge.status()["troubles"])
+        applications.publish("tea", b"again", "sales")
+        await york.desk.until(lambda: york.desk.payloads == [b"again"])
+
     async def test_queues_that_are_deleted_leave_no_channel_open(self, york, applications) -> None:
         keeper = applications.channel()
         keeper.queue_declare("orders")
@@ -652,3 +678,23 @@ async def test_a_broker_that_is_not_there_is_an_error_that_says_so(place, rabbit
     with pytest.raises(SiteBrokerError, match="is RabbitMQ running there"):
         await york.start()
     assert york.bridge.status() == {"discovery": "none: not connected"}
+
+
+async def test_a_node_that_starts_again_while_the_broker_is_short_of_memory_takes_and_hears(
+    york, applications, rabbitmq: RabbitServer
+) -> None:
+    """RabbitMQ reads nothing of the line that it blocks, so it does not notice that this has ended."""
+    applications.channel().queue_declare("stock", durable=True)
+    applications.publish("stock", b"1")
+    applications.close()
+    limit = "set_vm_memory_high_watermark"
+    try:
+        await asyncio.to_thread(rabbitmq.control, "rabbitmqctl", limit, "0.0001")
+        york.deliver("queue:stock", b"2")
+        await york.desk.until(lambda: york.bridge.status()["blocked"] != "")
+        await york.stop()
+        await york.start()
+        york.want("queue:stock")
+        await york.desk.until(lambda: york.desk.payloads == [b"1"])
+    finally:
+        await asyncio.to_thread(rabbitmq.control, "rabbitmqctl", limit, "0.4")

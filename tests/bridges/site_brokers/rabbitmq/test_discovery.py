@@ -14,7 +14,7 @@ from rabbitmq_site import drop
 from bridges.amqp.errors import ManagementError
 from bridges.site_brokers.base import SiteBrokerError
 from bridges.site_brokers.rabbitmq.consumers import Listed, QueueTable
-from bridges.site_brokers.rabbitmq.discovery import AGAIN_AFTER, EventDiscovery
+from bridges.site_brokers.rabbitmq.discovery import AGAIN_AFTER, EXCHANGE, EventDiscovery
 from bridges.site_brokers.rabbitmq.exchanges import Exchanges
 from bridges.site_brokers.rabbitmq.management import Management
 
@@ -287,6 +287,15 @@ async def test_a_bridge_that_hears_no_more_events_begins_anew(york, rabbitmq: Ra
             await asyncio.sleep(0.1)
     with pytest.raises(SiteBrokerError, match="CONNECTION_FORCED"):
         await york.task
+
+
+async def test_a_queue_of_events_that_is_unbound_is_bound_anew(york, applications) -> None:
+    """As where the plugin of the event exchange is switched off and on."""
+    events = york.bridge._visit._discovery.events
+    await events._channel.unbind(events._queue, EXCHANGE, "consumer.created")
+    await york.bridge._visit._discovery.begin()
+    applications.consumer("orders")
+    await york.desk.until_consumers("queue:orders")
 
 
 def test_a_flood_of_events_is_bounded_in_memory() -> None:

@@ -196,6 +196,31 @@ async def test_what_amqp_cannot_say_is_refused(connect, ledger: Ledger) -> None:
     assert ledger.outcomes[b"fine"] is None
 
 
+class SmallFrames(Server):
+    """As a RabbitMQ of a small `frame_max`: both sides agree on the smaller one."""
+
+    @property
+    def parameters(self) -> pika.ConnectionParameters:
+        agreed = super().parameters
+        agreed.frame_max = 4096
+        return agreed
+
+
+async def test_properties_beyond_the_frames_that_were_agreed_on_are_refused(
+    rabbitmq: RabbitServer, vhost: str, ledger: Ledger
+) -> None:
+    connection = await Connection.open(SmallFrames(rabbitmq.uri(vhost), timeout=30))
+    async with publishing(connection) as publisher:
+        for size in (4096, 8):
+            message = ledger.outgoing("a", b"%d" % size, "amq.topic", mandatory=False)
+            message.properties.headers = {"x": "y" * size}
+            publisher.give(message)
+        await ledger.until(2)
+    await connection.close()
+    assert "frame_max" in ledger.outcomes[b"4096"].text
+    assert ledger.outcomes[b"8"] is None
+
+
 async def test_a_lost_connection_says_nothing_of_what_was_under_way(
     rabbitmq: RabbitServer, connect, ledger: Ledger
 ) -> None:
