@@ -16,6 +16,8 @@ from typing import Final
 from sapwood.protocol.errors import SapwoodError
 
 ACCESS_REFUSED: Final = 403
+IN_USE: Final = "exclusive use"
+"""RabbitMQ says this of a queue that another one consumes alone, with the same code."""
 NOT_FOUND: Final = 404
 RESOURCE_LOCKED: Final = 405
 PRECONDITION_FAILED: Final = 406

@@ -28,6 +28,9 @@ _SAVES: Final = 0.5
 _SAVED: Final = b"Saving in-memory database"
 _PROBE: Final = OURS + "probe"
 _INFORMATION: Final = LOG + "I"
+_CONNECTION: Final = "$SYS/broker/connection/"
+_BRIDGES: Final = f"{_CONNECTION}+/state"
+_SHOWN: Final = 5
 KEPT: Final = (
     "persistence true",
     "autosave_on_changes true",
@@ -48,7 +51,8 @@ LOG_LINES: Final = {
 class _Ears:
     """The lines of the log that were heard. `missing`: kinds of lines that were not.
 
-    `there`: subscriptions that there were before us. `held`: a node works here, or did.
+    `there`: subscriptions that there were before us. `held`: a node works here, or did. `bridges`: of the
+    broker's own, or of another to it, that are connected.
     """
 
     def __init__(self, client_id: str) -> None:
@@ -57,6 +61,7 @@ class _Ears:
         self.counts: set[str] = set()
         self.there = 0
         self.held = False
+        self.bridges: set[str] = set()
         self.complete = asyncio.Event()
         self.pushed_out = False
         self.echoed = asyncio.Event()
@@ -71,6 +76,9 @@ class _Ears:
             self.echoed.set()
         elif topic == HOLDER:
             self.held = True
+        elif topic.startswith(_CONNECTION):
+            if payload == b"1":
+                self.bridges.add(topic.removeprefix(_CONNECTION).removesuffix("/state"))
         elif topic == _INFORMATION:
             if _SAVED in payload:
                 self.saved.set()
@@ -99,8 +107,8 @@ async def inspect(
     ear = await _open(access, f"{probe}-ear", versions, ears)
     try:
         # First, or the count that is heard may have our own subscriptions in it.
-        codes = await ear.subscribe([Filter(text, 0) for text in (COUNT, SHARED)])
-        found = [*_protocol(setup, ear), *await _permissions(ear, names, ears)]
+        codes = await ear.subscribe([Filter(text, 0) for text in (COUNT, SHARED, _BRIDGES)])
+        found = [*_protocol(setup, ear), *await _permissions(ear, names, ears), *_bridges(ears)]
         codes = [*codes, *await ear.subscribe([Filter(text, 0) for text in LOGS])]
         if setup.settings.discovery == "automatic":
             await _provoke(access, probe, versions)
@@ -232,6 +240,18 @@ def _log(ears: _Ears, denied: bool) -> list[Finding]:
         text = "the broker does not count its subscriptions: what was missed is not noticed"
         found.append(Finding(False, text, ("sys_interval 10",)))
     return found
+
+
+def _bridges(ears: _Ears) -> list[Finding]:
+    if not ears.bridges:
+        return []
+    shown = ", ".join(repr(name[:80]) for name in sorted(ears.bridges)[:_SHOWN])
+    text = (
+        f"Mosquittos are bridged here ({shown}): where nodes of one tree are at both, a topic that goes both"
+        " ways through the bridge and through the tree goes round without end; end the bridge (sapwood config"
+        " convert reads its lines), or keep its topics out of the tree with `rules`"
+    )
+    return [Finding(False, text)]
 
 
 def _before(setup: Setup, ears: _Ears) -> list[Finding]:

@@ -33,6 +33,7 @@ _GREETED: Final = 30.0
 _LAST: Final = OURS + "last"
 _LOOK_AGAIN: Final = 0.02
 _LOOK_AFTER: Final = 1.0
+_ASK_AGAIN: Final = 60.0
 _LISTED: Final = 100
 _REMEMBERED: Final = 1000
 _LONGEST: Final = 1024
@@ -85,6 +86,7 @@ class Subscriber:
         self._gathered: list[tuple[Received, Taken]] = []
         self._aside = 0
         self._changed = asyncio.Event()
+        self._again: asyncio.TimerHandle | None = None
         self._work: asyncio.Task[None] | None = None
         self._patience: asyncio.Task[None] | None = None
         self._not_taken = NotTaken(_LISTED)
@@ -130,7 +132,7 @@ class Subscriber:
         self.want(self._wanted)
 
     def end(self) -> None:
-        for task in (self._work, self._patience):
+        for task in (self._work, self._patience, self._again):
             if task is not None:
                 task.cancel()
 
@@ -247,9 +249,16 @@ class Subscriber:
             if self._denied.get(text) != code:
                 _log.warning("! the site's broker does not let us read %s: reason code %d", text, code)
             self._denied[text] = code
+            if self._again is None:
+                self._again = asyncio.get_running_loop().call_later(_ASK_AGAIN, self._ask_again)
         else:
             self._denied.pop(text, None)
             self._granted_filters.add(text)
+
+    def _ask_again(self) -> None:
+        """Who may read is changed while a broker runs, and it tells nobody."""
+        self._again = None
+        self._changed.set()
 
     # --- messages
 

@@ -31,7 +31,7 @@ from bridges.site_brokers.base import (
 )
 from bridges.site_brokers.rabbitmq.bindings import TOPICS
 from bridges.site_brokers.rabbitmq.connection import exchanges_of, management_of, server_of
-from bridges.site_brokers.rabbitmq.consumers import PLUGINS, REPLIES, QueueTable
+from bridges.site_brokers.rabbitmq.consumers import OURS, PLUGINS, REPLIES, QueueTable
 from bridges.site_brokers.rabbitmq.discovery import EVENTS_VHOST, EventDiscovery, Prober
 from bridges.site_brokers.rabbitmq.inspection import all_lines, inspect
 from bridges.site_brokers.rabbitmq.management import Management
@@ -237,8 +237,13 @@ class Visit:
         await self._taker.leave()
 
     def _may_take(self, name: str) -> bool:
+        """Where all queues are known one that is not there is not asked for: RabbitMQ would write an error
+        into its log each time, and most that are read elsewhere are at no other site.
+        """
         known = self._census.queues.get(name)
-        return known is None or not known.vanishing
+        if known is None:
+            return name.startswith(OURS) or not self._discovery.knows_all
+        return not known.vanishing
 
     def _take(self, batch: list[Taken], done: Any) -> None:
         self._desk.take(batch, done)

@@ -130,6 +130,11 @@ class QueueTable:
         counts = f"queues={len(self.queues)} doubtful={len(self.doubtful)} stale={self.stale}"
         return f"<QueueTable of {self.vhost} {counts}>"
 
+    @property
+    def is_full(self) -> bool:
+        """Are there queues, maybe, that had no room here?"""
+        return len(self.queues) >= self._limit
+
     # --- what the broker says
 
     def event(self, kind: str, headers: Mapping[str, Any]) -> None:

@@ -165,6 +165,11 @@ class EventDiscovery:
             (False, False): "queues that are wanted or configured, one by one",
         }[self.events is not None, self.lists]
 
+    @property
+    def knows_all(self) -> bool:
+        """Is a queue that is not known not there? One that was made is known by its event or a list."""
+        return self.lists and not self._census.is_full
+
     async def listen(self, connection: Connection) -> None:
         """Hear events over `connection`, which is one to the virtual host of the event exchange."""
         events = Events(connection, self._census, self.news)

@@ -25,10 +25,10 @@ from pathlib import Path
 from typing import Final
 
 from bridges.amqp.connection import Channel, Connection
-from bridges.amqp.errors import NOT_FOUND, PRECONDITION_FAILED, ChannelLost
+from bridges.amqp.errors import ACCESS_REFUSED, IN_USE, NOT_FOUND, PRECONDITION_FAILED, ChannelLost
 from bridges.amqp.frames import Incoming
 from bridges.site_brokers.base import NotTaken, SiteBrokerError, in_parts
-from bridges.site_brokers.rabbitmq.bindings import TOPICS, Bindings
+from bridges.site_brokers.rabbitmq.bindings import BIND_AGAIN, TOPICS, Bindings
 from bridges.site_brokers.rabbitmq.changeover import Changeover
 from bridges.site_brokers.rabbitmq.consumers import OURS, REPLIES
 from bridges.site_brokers.rabbitmq.discovery import Prober
@@ -58,7 +58,7 @@ Take = Callable[[list[Taken], Callable[[], None]], None]
 class Taker:
     """Consumes what is wanted, over one connection. `read_queue(name)`, `read_topic`: see `Tap`.
 
-    `may_take(queue)`: False for one that must be left alone. `replies`: may have queues to delete.
+    `may_take(queue)`: False for one that is not there or must be left alone. `replies`: some may be spare.
 
     `_unread`: what is wanted since it was looked at last.
     """
@@ -244,12 +244,14 @@ class Taker:
                 )
                 return True
             self._absent[name] = now + LOOK_AGAIN
+            if not self._may_take(name):
+                continue
             consumers, private = await self._prober.count(name)
             if consumers is not None or name == TOPICS:
                 self._absent.pop(name, None)
             if consumers is None and name == TOPICS:
                 self._bindings.forget()
-            if consumers is None or private or not self._may_take(name):
+            if consumers is None or private:
                 missing = True
                 continue
             read = self._read_topic if name == TOPICS else self._read_queue(name)
@@ -358,8 +360,10 @@ class Taker:
         if error.code:
             self.not_taken.note(f"queue:{tap.queue}", error.text)
         loop = asyncio.get_running_loop()
-        self._absent[tap.queue] = loop.time() + LOOK_AGAIN
-        loop.call_later(LOOK_AGAIN, self._news.set)
+        is_forbidden = error.code == ACCESS_REFUSED and IN_USE not in error.text
+        pause = BIND_AGAIN if is_forbidden else LOOK_AGAIN  # RabbitMQ's log has a line of each attempt
+        self._absent[tap.queue] = loop.time() + pause
+        loop.call_later(pause, self._news.set)
 
     async def _leave(self, wanted: frozenset[str]) -> None:
         """Stop consuming what is not wanted; what we have of it is acknowledged first."""

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -17,7 +17,8 @@ from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
 from rabbitmq_site import FakeDesk
 
 from bridges.site_brokers.base import BrokerDelivery, Setup
-from bridges.site_brokers.mosquitto import MosquittoBridge
+from bridges.site_brokers.mosquitto import MosquittoBridge, taking
+from bridges.site_brokers.mosquitto.connection import Filter
 from bridges.site_brokers.mosquitto.memory import Memory
 from config.model import SiteBroker
 from sapwood.protocol.bundles import Message, Properties
@@ -76,6 +77,26 @@ async def test_consumers_are_found_given_to_and_taken_from(
         ("queue:orders", b"5"),
         ("queue:answers@hq", b"7"),
     ]
+
+
+async def test_a_topic_that_the_broker_denies_is_asked_for_again(
+    joined: tuple[MosquittoBridge, FakeDesk, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of dynamic security, which an administrator changes while all runs."""
+    bridge, desk, port = joined
+    monkeypatch.setattr(taking, "_ASK_AGAIN", 0.01)
+    client, denied = bridge._session.client, [135]
+    granted = client.subscribe
+
+    async def subscribe(filters: Sequence[Filter]) -> list[int]:
+        return [denied.pop()] if denied and filters else await granted(filters)
+
+    monkeypatch.setattr(client, "subscribe", subscribe)
+    bridge.want(bridge.wanted | {parse("topic:new/#")})
+    await until(lambda: "new/#" in bridge.status()["taking"])
+    assert bridge.status()["denied"] == {}
+    publish(port, "new/x", b"1")
+    await until(lambda: len(desk.taken) == 1)
 
 
 async def test_what_was_given_does_not_come_back(joined: tuple[MosquittoBridge, FakeDesk, int]) -> None:

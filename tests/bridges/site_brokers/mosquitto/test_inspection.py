@@ -34,3 +34,19 @@ async def test_its_own_subscriptions_are_not_taken_for_those_of_others_though_it
         found = await MosquittoBridge(setup).inspect()
     (text,) = [each.text for each in found if "already" in each.text]
     assert "the broker has 1 subscription already" in text
+
+
+async def test_a_bridge_of_the_broker_is_named(server: MosquittoServer, tmp_path: Path) -> None:
+    """Beside nodes at both ends, what it passes on both ways would go round without end."""
+    lines = ("allow_anonymous true", "connection north", f"address 127.0.0.1:{server.port}", "topic # both")
+    other = MosquittoServer(tmp_path / "other", *lines, "remote_clientid to-the-north")
+    other.start()
+    try:
+        with Listener(server.port, "-t", "$SYS/broker/connection/+/state", "-i", "watch") as watch:
+            await watch.until_the_last_is("1")
+        settings = SiteBroker(uri=server.uri, discovery="static")
+        setup = Setup("test", "york", "0" * 32, tmp_path, settings, None, None, 60.0, 1 << 20, 1000)
+        found = await MosquittoBridge(setup).inspect()
+    finally:
+        other.kill()
+    assert [each for each in found if "('to-the-north')" in each.text and "without end" in each.text]

@@ -32,6 +32,28 @@ async def test_queues_are_taken_from_while_filters_are_being_bound(york, applica
     assert not bound.is_set()
 
 
+async def test_a_queue_that_is_not_there_is_not_asked_for_and_taken_from_once_it_is_made(
+    york, applications
+) -> None:
+    """RabbitMQ's log has an error for each such question, and all that is read elsewhere is wanted here."""
+    prober, asked = york.bridge._visit._prober, []
+    count = prober.count
+
+    async def counted(name: str) -> object:
+        asked.append(name)
+        return await count(name)
+
+    prober.count = counted
+    applications.channel().queue_declare("there", durable=True)
+    york.want("queue:elsewhere", "queue:there")
+    applications.publish("there", b"1")
+    await york.desk.until(lambda: york.desk.payloads == [b"1"])
+    assert "elsewhere" not in asked
+    applications.channel().queue_declare("elsewhere", durable=True)
+    applications.publish("elsewhere", b"2")
+    await york.desk.until(lambda: york.desk.payloads == [b"1", b"2"])
+
+
 async def test_of_queues_for_answers_the_last_used_is_consumed_first(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
