@@ -256,7 +256,7 @@ class Subscriber:
             self._granted_filters.add(text)
 
     def _ask_again(self) -> None:
-        """Who may read is changed while a broker runs, and it tells nobody."""
+        """Rights change while a broker runs, and it tells nobody."""
         self._again = None
         self._changed.set()
 
