@@ -188,16 +188,18 @@ class LinkAdmission:
         return Standing(_NOTHING, 0, b"") if neighbour is None else neighbour.standing
 
     def _proven(self, link: Link, hello: Hello) -> None:
-        """The peer is who it says. Is another process that now?"""
+        """The peer is who it says. Is another process that now?
+
+        One that knows its line to be gone dials anew, and so does a running copy of its machine: ask the holder.
+        """
         neighbour = self._context.neighbours.get(hello.name)
         holder = neighbour.link if neighbour is not None else None
         if link.dials or neighbour is None or holder is None:
             self._admit_later(link, hello)
             return
         same_store = neighbour.store_id == hello.store_id
-        same_process = same_store and neighbour.detail.incarnation == hello.incarnation
-        if same_process or (same_store and hello.start > neighbour.start):
-            self._links.drop(neighbour, "superseded by a newer link of the same node")
+        if same_store and hello.start > neighbour.start:
+            self._links.drop(neighbour, "superseded by a later start of the same node")
             self._admit_later(link, hello)
             return
         self._probe(link, hello, holder, same_store)
