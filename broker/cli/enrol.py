@@ -40,11 +40,12 @@ class ChildWanted:
 
 @dataclass(frozen=True, slots=True)
 class JoiningSite:
-    """Where a node joins. `site_broker`, `public_uri`: '' = none."""
+    """Where a node joins. `site_broker`, `public_uri`: '' = none. `again`: it has joined there before."""
 
     folder: Path
     site_broker: str
     public_uri: str
+    again: bool
 
 
 def invite_child(api: NodeApi, wanted: ChildWanted, *, as_json: bool) -> None:
@@ -117,9 +118,13 @@ def join_tree(token: str, place: JoiningSite, patience: float, *, run: bool, as_
         )
     else:
         print(f"{site.name} has joined the tree {site.tree} as a {site.role} below {joined.parent}")
-        print(f"  {joined.file}: its configuration; beside it, in tls/, certificate and key")
+        stays = ", as it was" if place.again else ""
+        print(f"  {joined.file}: its configuration{stays}; beside it, in tls/, certificate and key")
         print(f"  the certificate is good until {_day(joined.ends)}; the node renews it itself")
-        _say_what_is_next(joined.file, place.site_broker)
+        if place.again:
+            print("  start the node again, if it runs")
+        else:
+            _say_what_is_next(joined.file, place.site_broker)
     if not run:
         return WELL
     from broker.cli.run import run_file
@@ -140,7 +145,13 @@ def _join(token: str, place: JoiningSite, patience: float) -> "Joined":
     except Fault as error:
         raise CommandError(str(error), WRONG_USE) from None
     joining = join(
-        token, place.folder, site_broker=broker, public_uri=public_uri, patience=patience, say=note
+        token,
+        place.folder,
+        site_broker=broker,
+        public_uri=public_uri,
+        patience=patience,
+        again=place.again,
+        say=note,
     )
     try:
         return asyncio.run(joining)

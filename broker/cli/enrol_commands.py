@@ -67,11 +67,18 @@ def join(
     patience: Annotated[
         float, typer.Option("--patience", min=0, help="Seconds for which a silent parent is asked again.")
     ] = 60.0,
+    again: Annotated[
+        bool,
+        typer.Option("--again", help="This machine has joined: bring it a new certificate, leave its file."),
+    ] = False,
     run: Annotated[bool, typer.Option("--run", help="Run the node then, until SIGTERM or Ctrl-C.")] = False,
     json: Json = False,
 ) -> None:
     """Make this machine a node of a tree, by a token. Its parent gives configuration and certificate."""
     from broker.cli.enrol import JoiningSite, join_tree
+    from broker.cli.errors import WRONG_USE, CommandError
 
-    place = JoiningSite(folder, site_broker, public_uri)
+    if again and (site_broker or public_uri):
+        raise CommandError("--again leaves the file: no --site-broker, no --public-uri", WRONG_USE)
+    place = JoiningSite(folder, site_broker, public_uri, again)
     raise typer.Exit(join_tree(token, place, patience, run=run, as_json=json))

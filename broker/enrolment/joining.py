@@ -6,7 +6,8 @@
     DIR/tls/joining.pem       the key, while joining has not ended
 
 Law: the key is on disk before anybody is asked, and is the same in every attempt, so that an answer that was
-lost is given again. Nothing that is there already is overwritten.
+lost is given again. Nothing that is there already is overwritten, but certificate, key and authorities of a
+node that joins again.
 """
 
 import time
@@ -41,6 +42,7 @@ from broker.enrolment.messages import JOIN_PATH, Granted, Join
 from broker.enrolment.tokens import Invitation, read_token
 from broker.location.ways import finders_of
 from config.kinds import Fault
+from config.load import load
 from config.model import ClientTls, Enrolment, Listener, Site, SiteBroker, TreeConnector
 from config.rules import check
 from config.schemes import DIRECT, shows_certificate
@@ -76,12 +78,14 @@ async def join(
     site_broker: str = EMBEDDED,
     public_uri: str = "",
     patience: float = 60.0,
+    again: bool = False,
     say: Say = print,
 ) -> Joined:
     """Join as the node that the token names, into `folder`. Raises `EnrolmentError`, `ConfigurationError`.
 
     `public_uri`: where a branch is reached; it listens there then. `patience`: seconds for which a parent
-    that does not answer is asked again. `say` is told of each failure.
+    that does not answer is asked again. `again`: the node has joined there before, and its file stays. `say`
+    is told of each failure.
     """
     invitation = read_token(token)
     if public_uri and invitation.role == "leaf":
@@ -91,13 +95,17 @@ async def join(
         listener = Listener(host=_EVERYWHERE, port=address(public_uri).port, public_uri=public_uri)
         site = check(replace(site, listener=listener))
     file = folder / f"{invitation.name}.yaml"
-    if file.exists():
-        written = quote(str(file))
-        raise EnrolmentError(f"{file} is there already: this machine has joined; sapwood node run {written}")
+    if again:
+        _check_joined(file, site, say)
+    elif file.exists():
+        raise EnrolmentError(
+            f"{file} is there already: this machine has joined; sapwood node run {quote(str(file))}; "
+            "with --again a new invitation brings it a new certificate"
+        )
     try:
         key = _own_key(folder)
         granted = await _persist(lambda: _ask_all(invitation, site, key), patience, say)
-        return _write(folder, file, site, invitation, key, granted)
+        return _write(folder, file, "" if again else _text(site, invitation), site, invitation, key, granted)
     except OSError as error:
         raise EnrolmentError(f"cannot write {error.filename}: {error.strerror or error}") from None
 
@@ -128,6 +136,26 @@ def _site(invitation: Invitation, site_broker: str) -> Site:
             enrolment=enrolment,
         )
     )
+
+
+def _check_joined(file: Path, invited: Site, say: Say) -> None:
+    """Is this the file of the node that is invited, and is its certificate the one that joining brings?"""
+    site = load(file)
+    connector, asked = site.connector, invited.connector
+    assert asked is not None
+    certificate = connector.tls.certificate if connector is not None and connector.renew else None
+    if connector is None or certificate is None or certificate.resolve() != (file.parent / _NODE).resolve():
+        raise EnrolmentError(
+            f"{file} is of no node that has joined: it has no connector with {_NODE} and renew"
+        )
+    if (site.name, site.tree, site.role) != (invited.name, invited.tree, invited.role):
+        raise EnrolmentError(
+            f"{file} is of the {site.role} {site.name!r} of tree {site.tree!r}, and the invitation for the "
+            f"{invited.role} {invited.name!r} of {invited.tree!r}"
+        )
+    if not {*connector.ways} & {*asked.ways}:
+        here, there = ", ".join(connector.ways), ", ".join(asked.ways)
+        say(f"{file} leads to {here}, the invitation to {there}: is the file right?")
 
 
 def _own_key(folder: Path) -> bytes:
@@ -202,9 +230,9 @@ async def ways_of(site: Site) -> Sequence[str]:
 
 
 def _write(
-    folder: Path, file: Path, site: Site, invitation: Invitation, key: bytes, granted: Granted
+    folder: Path, file: Path, text: str, site: Site, invitation: Invitation, key: bytes, granted: Granted
 ) -> Joined:
-    """The site's file comes last: where it is, all is."""
+    """The site's file comes last: where it is, all is. `text`: '' = it is there, and stays."""
     certificate = granted.certificate.encode()
     found = certificates.facts(certificate)
     if found.key != certificates.public_key(key) or found.name != invitation.name:
@@ -214,7 +242,8 @@ def _write(
     certificates.split(granted.authorities.encode())
     put(folder / _AUTHORITIES, granted.authorities.encode(), PUBLIC)
     put(folder / _NODE, certificate + key, PRIVATE)
-    put(file, _text(site, invitation).encode(), PUBLIC)
+    if text:
+        put(file, text.encode(), PUBLIC)
     (folder / _JOINING).unlink(missing_ok=True)
     return Joined(site, file, invitation.parent, found.ends)
 

@@ -5,8 +5,10 @@ from pathlib import Path
 from typing import cast
 
 import pytest
+from typer.testing import CliRunner
 
 from broker.cli import enrol
+from broker.cli.app import app
 from broker.cli.errors import CommandError
 from broker.cli.node_api import NodeApi
 
@@ -26,3 +28,9 @@ def test_an_invitation_for_longer_than_the_node_gives_one_is_refused_with_the_lo
     wanted = enrol.ChildWanted("york", "leaf", (), "91d")
     with pytest.raises(CommandError, match=r"--expires: expected a duration .* from 1s to 90d, found '91d'"):
         enrol.invite_child(cast("NodeApi", None), wanted, as_json=False)
+
+
+@pytest.mark.parametrize("option", ["--site-broker=mqtt://localhost", "--public-uri=wss://york:7600/link"])
+def test_a_node_that_joins_again_is_told_that_its_file_stays(option: str) -> None:
+    done = CliRunner().invoke(app, ["join", "sapwood1-x", "--again", option])
+    assert "--again leaves the file: no --site-broker, no --public-uri" in str(done.exception or done.output)

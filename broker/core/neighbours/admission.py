@@ -190,7 +190,8 @@ class LinkAdmission:
     def _proven(self, link: Link, hello: Hello) -> None:
         """The peer is who it says. Is another process that now?
 
-        One that knows its line to be gone dials anew, and so does a running copy of its machine: ask the holder.
+        One that knows its line to be gone dials anew, and so does a running copy of its machine. Ask the
+        holder.
         """
         neighbour = self._context.neighbours.get(hello.name)
         holder = neighbour.link if neighbour is not None else None

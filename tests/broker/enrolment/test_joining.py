@@ -106,6 +106,47 @@ async def test_nothing_that_is_there_is_overwritten(desk, between, tmp_path: Pat
     assert {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()} == before
 
 
+async def test_a_node_that_is_invited_again_gets_a_certificate_and_keeps_its_file(
+    desk, between, tmp_path: Path
+) -> None:
+    """As after its right was taken back, or its parent was replaced: no folder had to be emptied for it."""
+    between()
+    joined = await join(await token_of(desk), tmp_path, say=quiet)
+    joined.file.write_text(f"{joined.file.read_text()}  zone: london\n")
+    before = {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()}
+    said: list[str] = []
+    await join(await token_of(desk), tmp_path, again=True, say=said.append)
+    after = {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()}
+    changed = [file.name for file in before if before[file] != after[file]]
+    assert (changed, before.keys() == after.keys(), said) == (["node.pem"], True, [])
+    joined.file.write_text(joined.file.read_text().replace("hq.example.com", "old.example.com"))
+    await join(await token_of(desk), tmp_path, again=True, say=said.append)
+    assert "leads to wss://old.example.com:7600/link, the invitation to wss://hq.example.com" in said[0]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "why"),
+    [
+        (
+            "name: york",
+            "name: leeds",
+            "is of the leaf 'leeds' of tree 'acme', and the invitation for the leaf 'york'",
+        ),
+        ("renew: true", "", "is of no node that has joined"),
+        ("certificate: tls/node.pem", "certificate: tls/authorities.pem", "is of no node that has joined"),
+    ],
+)
+async def test_who_joins_again_is_the_node_of_the_file(
+    desk, between, tmp_path: Path, old: str, new: str, why: str
+) -> None:
+    line = between()
+    joined = await join(await token_of(desk), tmp_path, say=quiet)
+    joined.file.write_text(joined.file.read_text().replace(old, new))
+    with pytest.raises(EnrolmentError, match=why):
+        await join(await token_of(desk), tmp_path, again=True, say=quiet)
+    assert len(line.keys) == 1, "the invitation is not used"
+
+
 async def test_a_branch_may_invite_in_turn_and_a_broker_is_written(desk, between, tmp_path: Path) -> None:
     between()
     token = write_token(await desk.office.invite("north", "branch", (), 60.0))
