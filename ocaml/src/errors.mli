@@ -1,7 +1,7 @@
 (** How requests and calls end without a result. *)
 
 exception Connect_failed of string
-(** No node can be reached at the first attempt. *)
+(** The node cannot be reached: at the first attempt, or until the time that a request has. *)
 
 exception Refused of { code : string; text : string; help : string }
 (** The node says no. [code]: [NOT_FOUND], [QUEUE_FULL], [TOO_LARGE] …; [help]: where it explains its protocol. *)

@@ -28,7 +28,11 @@ let of_json : Json.t -> t = function
   | _ -> Json.wrong "a message is an id and an object"
 
 let decoded each =
-  if each.is_text then each else { each with payload = Base64.decode_exn each.payload; is_text = true }
+  if each.is_text then each
+  else
+    match Base64.decode each.payload with
+    | Ok payload -> { each with payload }
+    | Error (`Msg said) -> Json.wrong "payload: %s" said
 
 let of_transfer body =
   let fields = Read.obj (Json.of_string body) in

@@ -3,7 +3,7 @@
 type t = {
   id : int64;  (** this node's number for it: acknowledge it by this *)
   payload : string;  (** its bytes *)
-  is_text : bool;
+  is_text : bool;  (** they are UTF-8 *)
   correlation_id : string;  (** a whole number of 64 bits, in decimal *)
   reply_to : string;  (** where to answer; "" = nowhere *)
   redelivered : bool;  (** it may have been given before *)

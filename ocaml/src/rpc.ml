@@ -12,6 +12,7 @@ module Make (Io : S.IO) (Session : S.SESSION with type 'a io = 'a Io.t) = struct
     mutable mailbox : string;
     mutable last : int;
     mutable seen : int64;
+    mutable renewed : int;
     mutable reading : bool;
   }
 
@@ -22,13 +23,15 @@ module Make (Io : S.IO) (Session : S.SESSION with type 'a io = 'a Io.t) = struct
   let fail = Io.fail
   let shortest_read = 0.05
   let longest_read = 1.
+  let longest_silence = 3.
+  let slowest_line = 0.5
 
   let connect ?token ?account ?secret ?ca ?certificate url =
     Session.connect ?token ?account ?secret ?ca ?certificate url >>= fun session ->
     let waiting = Hashtbl.create 16 and monitor = Io.monitor () in
     return
       {
-        shared = { session; monitor; waiting; mailbox = ""; last = 0; seen = -1L; reading = false };
+        shared = { session; monitor; waiting; mailbox = ""; last = 0; seen = -1L; renewed = 0; reading = false };
         queue = None;
         timeout = 30.;
       }
@@ -72,11 +75,18 @@ module Make (Io : S.IO) (Session : S.SESSION with type 'a io = 'a Io.t) = struct
     | [] -> return ()
     | (each : Message.t) :: rest -> Session.ack ~until session each.id >>= fun () -> ack_all session until rest
 
+  (* The call that waits least is not kept by the others: not even where the node is silent. *)
+  let earliest shared = Hashtbl.fold (fun _ each found -> Float.min each.until found) shared.waiting infinity
+
   (* Without the lock: read replies for all that wait. Where the node is away until then, there are none. *)
   let read shared until =
-    let seconds = Float.min (until -. Unix.gettimeofday ()) longest_read in
+    let seconds = Float.max shortest_read (Float.min (until -. Unix.gettimeofday ()) longest_read) in
+    let renewed = Session.renewed shared.session in
+    if renewed <> shared.renewed then shared.seen <- -1L;
+    shared.renewed <- renewed;
     Io.catch
       (fun () ->
+        let until = until +. slowest_line in
         Session.transfer ~until shared.session ~ack_to:shared.seen ~seconds >>= fun messages ->
         Io.locked shared.monitor (fun () ->
             List.iter (arrived shared) messages;
@@ -85,7 +95,7 @@ module Make (Io : S.IO) (Session : S.SESSION with type 'a io = 'a Io.t) = struct
         >>= fun () -> ack_all shared.session until messages)
       (function Errors.Connect_failed _ -> Io.sleep shortest_read | error -> fail error)
 
-  type turn = Reply of Message.t | Late | Lost | Read
+  type turn = Reply of Message.t | Late | Lost | Read of float
 
   (* Under the lock: wait until there is a reply, or it is this call's turn to read. *)
   let rec turn shared waiting =
@@ -96,7 +106,7 @@ module Make (Io : S.IO) (Session : S.SESSION with type 'a io = 'a Io.t) = struct
     | None when shared.reading -> Io.wait shared.monitor >>= fun () -> turn shared waiting
     | None ->
         shared.reading <- true;
-        return Read
+        return (Read (earliest shared))
 
   let stopped_reading shared () =
     Io.locked shared.monitor (fun () ->
@@ -109,8 +119,8 @@ module Make (Io : S.IO) (Session : S.SESSION with type 'a io = 'a Io.t) = struct
     | Reply reply -> return reply
     | Late -> fail (Errors.Call_timeout (asked ^ " was not answered in time"))
     | Lost -> fail (Errors.Reply_lost (asked ^ ": the reply queue went with the connection"))
-    | Read ->
-        always (fun () -> read shared waiting.until) (stopped_reading shared) >>= fun () -> reply_of shared waiting asked
+    | Read until ->
+        always (fun () -> read shared until) (stopped_reading shared) >>= fun () -> reply_of shared waiting asked
 
   (* The node may have been started anew since the last call: then the reply queue went with it, and the request
      is made once more, with the next one. *)
@@ -171,7 +181,7 @@ module Make (Io : S.IO) (Session : S.SESSION with type 'a io = 'a Io.t) = struct
       (fun () -> found interfaces message >>= fun json -> return (Call.result json))
       (function
         | Errors.Service fault -> return (Call.error fault)
-        | error when Io.passes error -> fail error
+        | Sys.Break -> fail Sys.Break
         | error ->
             let said = Printexc.to_string error in
             !Errors.log (Printf.sprintf "sapwood: ! %s: a handler failed: %s" queue said);
@@ -231,14 +241,21 @@ module Make (Io : S.IO) (Session : S.SESSION with type 'a io = 'a Io.t) = struct
                 always (fun () -> until_closed (fun () -> work session queue interfaces message)) (ended message.id));
           all rest
     in
-    let rec listen seen =
-      Session.transfer session ~ack_to:seen ~seconds:30. >>= fun messages ->
-      all messages >>= fun () ->
-      listen (List.fold_left (fun seen (each : Message.t) -> max seen each.id) seen messages)
+    let open_ () = Session.create session ~queue >>= fun _ -> Session.subscribe session queue in
+    (* Nobody is told that a queue was deleted: it is made again. *)
+    let look () =
+      Io.catch open_ (function
+        | Errors.Refused { text; _ } -> return (!Errors.log (Printf.sprintf "sapwood: ! %s is not read: %s" queue text))
+        | error -> fail error)
+    in
+    let rec listen seen renewed =
+      Session.transfer session ~ack_to:seen ~seconds:longest_silence >>= fun messages ->
+      (if messages = [] then look () else all messages) >>= fun () ->
+      let now = Session.renewed session in
+      let last seen (each : Message.t) = max seen each.id in
+      listen (if now <> renewed then -1L else List.fold_left last seen messages) now
     in
     Io.catch
-      (fun () ->
-        Session.create session ~queue >>= fun _ ->
-        Session.subscribe session queue >>= fun () -> listen (-1L))
+      (fun () -> open_ () >>= fun () -> listen (-1L) (Session.renewed session))
       (function Errors.Closed -> return () | error -> fail error)
 end

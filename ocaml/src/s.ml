@@ -70,6 +70,10 @@ module type SESSION = sig
   val help : t -> string
   (** Where the node explains its protocol: its answers' header Link. *)
 
+  val renewed : t -> int
+  (** How often it was made anew after a line that broke. The node may have another store since then, whose ids begin
+      anew: what is transferred next begins at -1. *)
+
   val create : ?until:float -> ?home:bool -> ?queue:string -> t -> string io
   (** Make a queue, or with [queue] see that there is one of this name. Returns the name: without [queue] a fresh one,
       of a queue that goes with the session. [home]: its messages stay at this node. All requests: [until] is the time,
@@ -87,7 +91,8 @@ module type SESSION = sig
       again: it may come twice, and is not lost. *)
 
   val transfer : ?until:float -> t -> ack_to:int64 -> seconds:float -> Message.t list io
-  (** Messages with ids above [ack_to] (-1 = all): at once if there are any, none after [seconds]. *)
+  (** Messages with ids above [ack_to] (-1 = all): at once if there are any, none after [seconds]. All where the session
+      is made anew meanwhile. *)
 
   val ack : ?until:float -> t -> int64 -> unit io
   val list : t -> string -> string list io
@@ -118,7 +123,8 @@ module type RPC = sig
       seconds (30). *)
 
   val request : t -> Call.t -> (Json.t, Fault.t) result io
-  (** Any call. Raises {!Errors.Call_timeout}, {!Errors.Reply_lost}, {!Errors.Bad_reply}, {!Errors.Refused}. *)
+  (** Any call. Raises {!Errors.Call_timeout}, {!Errors.Connect_failed}, {!Errors.Reply_lost}, {!Errors.Bad_reply},
+      {!Errors.Refused}. *)
 
   val call : t -> interface:string -> version:string -> ('i, 'o, 'e) Stub.t -> 'i -> ('o, 'e) result io
   (** A call with types. Raises also {!Json.Wrong} for wrong inputs, before anything is sent, and {!Errors.Service}. *)

@@ -16,6 +16,7 @@ module Make (Io : S.IO) = struct
     mutable lines : line list;
     mutable kept : (string * (string * string) list) list;  (** requests that a new session needs again, the last first *)
     mutable stale : bool;
+    mutable renewed : int;
     mutable closed : bool;
   }
 
@@ -23,6 +24,7 @@ module Make (Io : S.IO) = struct
 
   let ( >>= ) = Io.( >>= )
   let slowest_answer = 30.
+  let shortest_login = 2.
   let first_pause = 0.05
   let longest_pause = 5.
 
@@ -100,38 +102,40 @@ module Make (Io : S.IO) = struct
   let get path = (`GET, path, [], "")
 
   (* A session that may be a new one needs its queues again. A fresh queue that is no more is forgotten. *)
-  let rec again session line = function
+  let rec again session line ~seconds = function
     | [] -> Io.return ()
     | ((path, headers) as each) :: rest ->
         Io.catch
-          (fun () -> ask session line (`GET, path, headers, "") >>= fun _ -> Io.return ())
+          (fun () -> ask session line ~seconds (`GET, path, headers, "") >>= fun _ -> Io.return ())
           (function
             | Errors.Refused { code = "NOT_FOUND"; _ } ->
                 Io.atomic (fun () -> session.kept <- List.filter (fun one -> one <> each) session.kept);
                 Io.return ()
             | error -> Io.fail error)
-        >>= fun () -> again session line rest
+        >>= fun () -> again session line ~seconds rest
 
-  let opened session =
+  let opened session ~seconds =
+    let seconds = Float.max shortest_login seconds in
     let unreachable error = Io.fail (if Io.passes error then error else Broken (Printexc.to_string error)) in
     Io.catch (fun () -> Io.connect session.place session.host session.port) unreachable >>= fun (ic, oc, socket) ->
     let line = { ic; oc; socket } in
     Io.atomic (fun () -> session.lines <- line :: session.lines);
     let was_stale = session.stale in
     let prepare () =
-      ask session line (`GET, path [ "login"; session.token ], session.proof, "") >>= fun _ ->
+      ask session line ~seconds (`GET, path [ "login"; session.token ], session.proof, "") >>= fun _ ->
       if session.closed then Io.fail Errors.Closed
       else if not was_stale then Io.return line
       else
-        again session line (List.rev session.kept) >>= fun () ->
+        again session line ~seconds (List.rev session.kept) >>= fun () ->
         session.stale <- false;
+        session.renewed <- session.renewed + 1;
         Io.return line
     in
     Io.catch prepare (fun error ->
         drop session line;
         Io.fail error)
 
-  let taken session =
+  let taken session ~seconds =
     let take () =
       match session.idle with
       | line :: rest ->
@@ -139,12 +143,13 @@ module Make (Io : S.IO) = struct
           Some line
       | [] -> None
     in
-    match Io.atomic take with Some line -> Io.return line | None -> opened session
+    match Io.atomic take with Some line -> Io.return line | None -> opened session ~seconds
 
-  let on_a_line session act =
-    taken session >>= fun line ->
+  let on_a_line session ~seconds act =
+    taken session ~seconds >>= fun line ->
     let back () =
-      Io.atomic (fun () -> if List.memq line session.lines then session.idle <- line :: session.idle)
+      if session.closed then drop session line
+      else Io.atomic (fun () -> if List.memq line session.lines then session.idle <- line :: session.idle)
     in
     Io.catch
       (fun () ->
@@ -162,13 +167,16 @@ module Make (Io : S.IO) = struct
   let draws = Random.State.make_self_init ()
   let jittered pause = Random.State.float draws pause +. (pause /. 2.)
 
-  let request ?(until = infinity) ?(seconds = slowest_answer) session asked =
+  (* [anew]: what is asked instead once the session is another one. *)
+  let request ?(until = infinity) ?(seconds = slowest_answer) ?anew session asked =
+    let began = session.renewed in
+    let asked () = if session.renewed = began then asked else Option.value anew ~default:asked in
     let patience () = Float.max 0.05 (Float.min seconds (until -. Unix.gettimeofday ())) in
     let rec attempt pause =
       if session.closed then Io.fail Errors.Closed
       else
         Io.catch
-          (fun () -> on_a_line session (fun line -> ask session line ~seconds:(patience ()) asked))
+          (fun () -> on_a_line session ~seconds:(patience ()) (fun line -> ask session line ~seconds:(patience ()) (asked ())))
           (function
             | Broken _ when session.closed -> Io.fail Errors.Closed
             | Broken said when Unix.gettimeofday () +. pause > until -> Io.fail (unreachable session said)
@@ -207,11 +215,12 @@ module Make (Io : S.IO) = struct
             lines = [];
             kept = [];
             stale = false;
+            renewed = 0;
             closed = false;
           }
         in
         Io.catch
-          (fun () -> on_a_line session (fun _ -> Io.return session))
+          (fun () -> on_a_line session ~seconds:slowest_answer (fun _ -> Io.return session))
           (function Broken said -> Io.fail (unreachable session said) | error -> Io.fail error)
     | _ -> Io.fail (Errors.Connect_failed (Printf.sprintf "%S: expected http://HOST:PORT or https://HOST:PORT of a node" url))
 
@@ -223,6 +232,7 @@ module Make (Io : S.IO) = struct
   let token session = session.token
   let place session = session.place
   let help session = session.help
+  let renewed session = session.renewed
 
   (* --- verbs *)
 
@@ -258,8 +268,8 @@ module Make (Io : S.IO) = struct
     request ?until session (`POST, asked, [], payload) >>= fun _ -> Io.return ()
 
   let transfer ?until session ~ack_to ~seconds =
-    let asked = path [ "transfer"; Int64.to_string ack_to; Printf.sprintf "%.3f" (Float.max 0. seconds) ] in
-    request ?until ~seconds:(seconds +. slowest_answer) session (get asked) >>= fun text ->
+    let above id = get (path [ "transfer"; Int64.to_string id; Printf.sprintf "%.3f" (Float.max 0. seconds) ]) in
+    request ?until ~seconds:(seconds +. slowest_answer) ~anew:(above (-1L)) session (above ack_to) >>= fun text ->
     match Message.of_transfer text with
     | messages -> Io.return messages
     | exception Json.Wrong said -> Io.fail (Errors.Bad_reply ("an answer to a transfer cannot be read: " ^ said))

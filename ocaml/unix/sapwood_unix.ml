@@ -4,6 +4,7 @@ module Io = struct
   type socket = {
     descriptor : Unix.file_descr;
     mutable tls : Ssl.socket option;
+    mutable until : float;
     mutable freed : bool;
   }
 
@@ -27,16 +28,37 @@ module Io = struct
 
   let atomic act = holding only act
 
+  let wait_at_most socket seconds =
+    Unix.setsockopt_float socket.descriptor SO_RCVTIMEO seconds;
+    Unix.setsockopt_float socket.descriptor SO_SNDTIMEO seconds
+
+  (* A signal that the program handles interrupts this, and is no fault of the line. OpenSSL says of it only that it
+     wants to go on. *)
+  let rec again socket act =
+    try act ()
+    with
+    | ( Unix.Unix_error (EINTR, _, _)
+      | Ssl.Connection_error (Error_want_read | Error_want_write)
+      | Ssl.Read_error (Error_want_read | Error_want_write)
+      | Ssl.Write_error (Error_want_read | Error_want_write) ) as error
+    ->
+      let left = socket.until -. Unix.gettimeofday () in
+      if left <= 0. then raise error;
+      wait_at_most socket (Float.max 0.001 left);
+      again socket act
+
   let receive socket buffer =
-    match socket.tls with
-    | None -> Unix.read socket.descriptor buffer 0 (Bytes.length buffer)
-    | Some tls -> (
-        try Ssl.read tls buffer 0 (Bytes.length buffer) with Ssl.Read_error Ssl.Error_zero_return -> 0)
+    again socket (fun () ->
+        match socket.tls with
+        | None -> Unix.read socket.descriptor buffer 0 (Bytes.length buffer)
+        | Some tls -> (
+            try Ssl.read tls buffer 0 (Bytes.length buffer) with Ssl.Read_error Ssl.Error_zero_return -> 0))
 
   let give socket bytes from size =
-    match socket.tls with
-    | None -> Unix.write socket.descriptor bytes from size
-    | Some tls -> Ssl.write tls bytes from size
+    again socket (fun () ->
+        match socket.tls with
+        | None -> Unix.write socket.descriptor bytes from size
+        | Some tls -> Ssl.write tls bytes from size)
 
   (* Is anything there? *)
   let filled channel =
@@ -94,8 +116,7 @@ module Io = struct
   let over_tls socket context host =
     let tls = Ssl.embed_socket socket.descriptor context in
     Sapwood_tls.expect tls host;
-    Unix.setsockopt_float socket.descriptor SO_RCVTIMEO handshake;
-    Ssl.connect tls;
+    again socket (fun () -> Ssl.connect tls);
     socket.tls <- Some tls
 
   let open_or_close descriptor act =
@@ -110,18 +131,19 @@ module Io = struct
     | { Unix.ai_family; ai_addr; _ } :: others -> (
         let line () =
           let descriptor = Unix.socket ~cloexec:true ai_family SOCK_STREAM 0 in
+          let socket = { descriptor; tls = None; until = Unix.gettimeofday () +. handshake; freed = false } in
           open_or_close descriptor (fun () ->
-              Unix.setsockopt_float descriptor SO_SNDTIMEO handshake;
-              Unix.connect descriptor ai_addr;
-              descriptor)
+              wait_at_most socket handshake;
+              again socket (fun () -> Unix.connect descriptor ai_addr);
+              socket)
         in
         try line () with Unix.Unix_error _ when others <> [] -> reached others)
 
   let connect place host port =
-    let descriptor = reached (Unix.getaddrinfo host (string_of_int port) [ AI_SOCKTYPE SOCK_STREAM ]) in
-    let socket = { descriptor; tls = None; freed = false } in
-    open_or_close descriptor (fun () ->
-        Unix.setsockopt descriptor TCP_NODELAY true;
+    let socket = reached (Unix.getaddrinfo host (string_of_int port) [ AI_SOCKTYPE SOCK_STREAM ]) in
+    open_or_close socket.descriptor (fun () ->
+        Unix.setsockopt socket.descriptor TCP_NODELAY true;
+        socket.until <- Unix.gettimeofday () +. handshake;
         Option.iter (fun context -> over_tls socket context host) (Sapwood_tls.context place));
     let buffer = Bytes.create 16384 in
     ({ from = socket; buffer; place = 0; size = 0 }, { to_ = socket; pending = Buffer.create 256 }, socket)
@@ -138,8 +160,8 @@ module Io = struct
     if atomic first then try Unix.close socket.descriptor with Unix.Unix_error _ -> ()
 
   let within socket seconds act =
-    Unix.setsockopt_float socket.descriptor SO_RCVTIMEO seconds;
-    Unix.setsockopt_float socket.descriptor SO_SNDTIMEO seconds;
+    socket.until <- Unix.gettimeofday () +. seconds;
+    wait_at_most socket seconds;
     act ()
 
   type monitor = { lock : Mutex.t; changed : Condition.t }

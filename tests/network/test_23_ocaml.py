@@ -3,12 +3,14 @@
 import asyncio
 import json
 import re
+import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from signal import SIGSTOP
 
 import pytest
-from harness import Network
+from harness import Network, waiting
 
 from sapwood import Rpc, ServiceError, connect
 
@@ -61,8 +63,8 @@ async def test_each_verb_does_what_the_protocol_says(kind: str, network: Network
         "stock/ü ?#% true",
         f"NOT_FOUND, see {help_}",
         "stock/ü ?#%",
-        r'"text \195\188" -9223372036854775808 ""',
-        r'"\000\255" 18446744073709551615 ' + '"FRESH@hq"',
+        r'text "text \195\188" -9223372036854775808 ""',
+        r'bytes "\000\255" 18446744073709551615 ' + '"FRESH@hq"',
         f"TOO_LARGE, see {help_}",
         "0 left",
         "0 queues",
@@ -78,15 +80,16 @@ async def test_calls_across_the_tree_end_as_the_service_says(kind: str, tree: Ne
         said = await lines(ocaml, kind, "calls", tree.url("hq"), "echo")
         assert json.loads(said[0]) == {"text": '𝄞\0"\\', "number": 2**63 - 1}
         assert said[1] == 'FAILED: Failure("on purpose") null'
-        assert said[2] == "NO: no [1]"
-        assert said[3].startswith("RESULT_TOO_LARGE: ")
-        assert said[4] == "{}"
-        assert said[5] == 'UNKNOWN_VERSION: no version "1.3" of "echo" here: echo 1.2 null'
-        assert said[6] == 'UNKNOWN_INTERFACE: no interface "other" here: echo 1.2 null'
-        assert said[7] == 'UNKNOWN_METHOD: no method "no" here: echo null'
+        assert "Canceled" in said[2]
+        assert said[3] == "NO: no [1]"
+        assert said[4].startswith("RESULT_TOO_LARGE: ")
+        assert said[5] == "{}"
+        assert said[6] == 'UNKNOWN_VERSION: no version "1.3" of "echo" here: echo 1.2 null'
+        assert said[7] == 'UNKNOWN_INTERFACE: no interface "other" here: echo 1.2 null'
+        assert said[8] == 'UNKNOWN_METHOD: no method "no" here: echo null'
         told = {"method": "echo", "signature": "echo", "interface": "echo", "version": "1.2"}
-        assert json.loads(said[8]) == [{**told, "text": "Says it again."}]
-        assert said[9:] == [
+        assert json.loads(said[9]) == [{**told, "text": "Says it again."}]
+        assert said[10:] == [
             "30 right",
             '"echo" of nobody reads this was not answered in time',
             "the session was closed: make another one",
@@ -145,3 +148,51 @@ async def test_a_call_waits_for_a_node_that_is_away(kind: str, tree: Network, oc
         asking = asyncio.create_task(asked(caller, "2"))
         await tree.start("york")
         assert await asking == '{"line":"2"}'
+
+
+async def test_a_signal_that_the_program_handles_breaks_no_line_and_doubles_nothing(
+    network: Network, ocaml: Path
+) -> None:
+    network.add("hq")
+    await network.start()
+    assert await lines(ocaml, "unix", "signals", network.url("hq"), "ticks") == ["sent"]
+    got = await network.collect("hq", "queue:ticks", 300)
+    assert got == [b"%d" % number for number in range(300)]
+    await network.until_drained("hq")
+
+
+@KINDS
+async def test_a_server_reads_again_where_its_queue_was_deleted_or_its_node_lost_its_disk(
+    kind: str, network: Network, ocaml: Path
+) -> None:
+    network.add("hq")
+    await network.start()
+    url = network.url("hq")
+    async with (
+        program(ocaml, kind, "serve", url, "echo") as server,
+        program(ocaml, kind, "lines", url, "echo") as caller,
+    ):
+        assert await line(server) == "serving"
+        for number in range(3):
+            assert await asked(caller, f"{number}") == f'{{"line":"{number}"}}'
+        async with connect(url) as client:
+            await client.delete("echo")
+        assert await asked(caller, "deleted") == '{"line":"deleted"}'
+        network.kill("hq")
+        shutil.rmtree(network.folder / "data" / "hq")
+        await network.start("hq")
+        assert await asked(caller, "new") == '{"line":"new"}'
+
+
+@KINDS
+async def test_a_call_that_waits_less_ends_first_where_the_node_is_silent(
+    kind: str, network: Network, ocaml: Path
+) -> None:
+    network.add("hq")
+    await network.start()
+    async with connect(network.url("hq")) as client:
+        await client.create("nobody")
+    async with program(ocaml, kind, "wait", network.url("hq"), "nobody") as caller:
+        await network.until("hq", lambda status: waiting(status) == 2, "asked twice")
+        network.nodes["hq"].signal(SIGSTOP)
+        assert await line(caller) == '"4." of nobody was not answered in time'

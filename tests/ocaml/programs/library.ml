@@ -23,7 +23,9 @@ module Acts (W : Way.S) = struct
   let receive session ack_to =
     let* messages = Session.transfer session ~ack_to ~seconds:20. in
     let show (each : Message.t) =
-      say "%S %s %S%s" each.payload each.correlation_id each.reply_to (if each.redelivered then " again" else "");
+      let kind = if each.is_text then "text" else "bytes" in
+      say "%s %S %s %S%s" kind each.payload each.correlation_id each.reply_to
+        (if each.redelivered then " again" else "");
       Session.ack session each.id
     in
     each show messages
@@ -53,9 +55,21 @@ module Acts (W : Way.S) = struct
     Session.close session;
     refused (fun () -> Session.ack session 1L)
 
+  (* A timer of the program's own goes on all the time. *)
+  let signals url queue () =
+    let* session = Session.connect ?ca url in
+    let* _ = Session.create session ~queue in
+    Sys.set_signal Sys.sigalrm (Signal_handle ignore);
+    let timer seconds = ignore (Unix.setitimer ITIMER_REAL { it_interval = seconds; it_value = seconds }) in
+    timer 0.002;
+    let* () = each (fun number -> Session.send session queue (string_of_int number)) (List.init 300 Fun.id) in
+    timer 0.;
+    return (say "sent")
+
   let answer (call : Call.t) =
     match call.parameters with
     | [ ("fail", _) ] -> failwith "on purpose"
+    | [ ("cancel", _) ] -> fail Lwt.Canceled
     | [ ("refuse", data) ] -> raise (Errors.Service (Fault.make ~data "NO" "no"))
     | [ ("large", _) ] -> return (`String (String.make 20_000_000 'x'))
     | parameters -> return (`Assoc parameters)
@@ -85,6 +99,7 @@ module Acts (W : Way.S) = struct
         [
           echo [ ("text", `String "\xf0\x9d\x84\x9e\000\"\\"); ("number", `Intlit "9223372036854775807") ];
           echo [ ("fail", `Null); ("fail", `Int 1) ];
+          echo [ ("cancel", `Null); ("cancel", `Int 1) ];
           echo [ ("refuse", `List [ `Int 1 ]) ];
           echo [ ("large", `Int 1) ];
           echo ~interface:"echo" ~version:"1.2" [];
@@ -106,6 +121,12 @@ module Acts (W : Way.S) = struct
     Rpc.close rpc;
     ask rpc (echo [])
 
+  (* Two calls that nobody answers. *)
+  let wait url queue () =
+    let* rpc = Rpc.connect ?ca url in
+    let call timeout () = ask (Rpc.at rpc ~queue ~timeout) (Call.make (string_of_float timeout) []) in
+    both [ call 12.; call 4. ]
+
   (* One call for each line of standard input. *)
   let lines url queue () =
     let* rpc = Rpc.connect ?ca url in
@@ -123,7 +144,9 @@ module Acts (W : Way.S) = struct
     run
       (match Sys.argv.(2) with
       | "verbs" -> verbs url
+      | "signals" -> signals url Sys.argv.(4)
       | "serve" -> serve url Sys.argv.(4)
+      | "wait" -> wait url Sys.argv.(4)
       | "calls" -> calls url Sys.argv.(4)
       | "lines" -> lines url Sys.argv.(4)
       | other -> failwith other)
