@@ -156,7 +156,7 @@ export class Client {
   }
 
   #message(destination, payload, given) {
-    const task = currentTask();
+    const task = options.objectOf("options", given) && currentTask();
     const own = task && given.taskId === undefined ? { ...given, taskId: task } : given;
     const made = options.messageOf(destination, payload, own);
     const size = made.message.length;
@@ -165,7 +165,8 @@ export class Client {
     throw new SendRejected([{ first: 0, last: 0, code: "TOO_LARGE", text }]);
   }
 
-  async #give(call, { timeout, signal }, messages) {
+  async #give(call, given, messages) {
+    const { timeout, signal } = options.objectOf("options", given);
     this.#session.checkOpen();
     const sending = () => {
       messages.forEach((message) => this.#outbox.add(message, call));
@@ -187,11 +188,12 @@ export class Client {
    * Makes a queue and returns its name. '' = a transient one with a fresh name, for replies. One that exists is no error. Throws
    * `RequestFailed`, or `RequestGivenUp`.
    */
-  create(name = "", { home = false, ...given } = {}) {
+  create(name = "", given = {}) {
+    const { home = false, ...wait } = options.objectOf("options", given);
     if (name !== "") options.queueName(name);
     options.flag("home", home);
     const what = `creating queue ${name || "(transient)"}`;
-    return this.#session.request(what, (number) => frames.create(number, name, home), given);
+    return this.#session.request(what, (number) => frames.create(number, name, home), wait);
   }
 
   /** Deletes a queue with all its messages; its subscriptions end. It takes the right to make it. */

@@ -186,22 +186,29 @@ export interface Rejection {
 export class ClientError extends Error {}
 export class ConnectFailed extends ClientError {}
 export class SessionRefused extends ClientError {
+  constructor(code: string, text: string);
   readonly code: string;
 }
 export class SendRejected extends ClientError {
+  constructor(rejections: Rejection[]);
   readonly code: string;
   readonly count: number;
   readonly rejections: Rejection[];
 }
 export class SendGivenUp extends ClientError {
+  constructor(sent: boolean, cause?: unknown);
   readonly sent: boolean;
 }
 export class RequestFailed extends ClientError {
+  constructor(what: string, code: string, text: string);
   readonly code: string;
 }
-export class RequestGivenUp extends ClientError {}
+export class RequestGivenUp extends ClientError {
+  constructor(what: string, cause?: unknown);
+}
 export class NotKnown extends ClientError {}
 export class Unconfirmed extends ClientError {
+  constructor(count: number);
   readonly count: number;
 }
 export class ClientClosed extends ClientError {}
@@ -213,11 +220,13 @@ export class ServiceError extends RpcError {
   readonly data: any;
 }
 export class NobodyServes extends RpcError {
+  constructor(queue: string, method: string, node: string);
   readonly queue: string;
   readonly method: string;
   readonly node: string;
 }
 export class CallGivenUp extends RpcError {
+  constructor(queue: string, method: string, cause?: unknown);
   readonly queue: string;
   readonly method: string;
 }

@@ -29,6 +29,13 @@ export function text(name, value) {
   }
 }
 
+/** Named options: of a number, or a signal, nothing would be read, and nobody told. */
+export function objectOf(name, value, expected = "an object, as {timeout: 5000}") {
+  const isRight = value && typeof value === "object" && !Array.isArray(value) && !(value instanceof AbortSignal);
+  if (!isRight) throw wrong(name, value, expected);
+  return value;
+}
+
 /** So many of its characters, none of them cut in two. */
 export function shortened(value, most) {
   return [...value.slice(0, 2 * most)].slice(0, most).join("");
@@ -176,7 +183,8 @@ export function queueName(name) {
 }
 
 /** A message and its way: `{route, message}`; `message` is encoded. */
-export function messageOf(destination, payload, { timeout, signal, ...options }) {
+export function messageOf(destination, payload, given) {
+  const { timeout, signal, ...options } = objectOf("options", given);
   const where = destinationOf(destination);
   const way = { persistent: true, retained: false, scope: -1, tell: false };
   const properties = {};
@@ -206,7 +214,7 @@ function checkedProperties(properties) {
 /** Options of a client or a subscription, with their defaults. `checks`: by name, from this module. */
 export function settled(given, defaults, checks) {
   const found = { ...defaults };
-  for (const [name, value] of Object.entries(given)) {
+  for (const [name, value] of Object.entries(objectOf("options", given))) {
     if (!Object.hasOwn(defaults, name)) {
       throw new TypeError(`there is no option '${name}': there are ${Object.keys(defaults).join(", ")}`);
     }

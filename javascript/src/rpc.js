@@ -20,6 +20,7 @@ const CALLING_CHECKS = {
   interface: options.text,
   version: options.text,
 };
+const SERVING = { workers: 8, interface: "", version: "" };
 const CLOSED = "the caller was closed: no reply is waited for any more";
 
 /** Calls and serves over a client that is open. `timeout`: milliseconds that a call waits unless it says otherwise. */
@@ -32,9 +33,9 @@ export class Rpc {
   #replies = null;
   #isClosed = false;
 
-  constructor(client, { timeout = DEFAULT_TIMEOUT } = {}) {
+  constructor(client, given = {}) {
     this.#client = client;
-    this.#timeout = options.milliseconds("timeout", timeout);
+    this.#timeout = options.settled(given, { timeout: DEFAULT_TIMEOUT }, CALLING_CHECKS).timeout;
     /** Replies that nobody waited for any more. */
     this.late = 0;
   }
@@ -144,7 +145,8 @@ export class Rpc {
    * A server of `queue`, which serves until it is closed. `handlers`: functions by name, `(parameters, delivery) => result`; or
    * several of them, `[{name, version, handlers}]`. `workers`: requests in work at once, and taken from the queue.
    */
-  async serve(queue, handlers, { workers = 8, interface: name = "", version = "" } = {}) {
+  async serve(queue, handlers, given = {}) {
+    const { workers, interface: name, version } = options.settled(given, SERVING, {});
     const interfaces = Array.isArray(handlers) ? handlers : [{ name, version, handlers }];
     const server = new Server(this.#client, queueOf(queue), interfaces, workers);
     await server.open();

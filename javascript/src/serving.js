@@ -8,7 +8,7 @@
  */
 
 import { RequestFailed, SendRejected, ServiceError } from "./errors.js";
-import { shortened, text } from "./options.js";
+import { objectOf, shortened, text } from "./options.js";
 import { task } from "./tasks.js";
 import { sleep } from "./waits.js";
 
@@ -30,7 +30,8 @@ export class Server {
   constructor(client, queue, interfaces, workers) {
     if (!Number.isInteger(workers) || workers < 1) throw new RangeError(`${workers} workers: expected 1 or more`);
     if (!interfaces.length) throw new TypeError("no interface to serve: expected one or more");
-    for (const { name = "", version = "", handlers } of interfaces) {
+    for (const each of interfaces) {
+      const { name = "", version = "", handlers } = objectOf("an interface", each, "{name, version, handlers}");
       text("interface", name);
       text("version", version);
       const names = Object.keys(handlers ?? {});

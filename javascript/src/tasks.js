@@ -6,6 +6,8 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { randomUUID } from "node:crypto";
 
+import { listener, text } from "./options.js";
+
 const current = new AsyncLocalStorage();
 
 /** Id of the task that this code runs for; '' = none. */
@@ -15,6 +17,8 @@ export function currentTask() {
 
 /** Runs `work` with everything that it calls or sends as one task, `name`, or a fresh one where that is ''. */
 export function task(name, work) {
+  text("name", name);
+  listener("work", work);
   return current.run(name || newTask(), work);
 }
 

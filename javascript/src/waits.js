@@ -2,14 +2,14 @@
 
 import { setTimeout as setTimer } from "node:timers/promises";
 
-import { LONGEST, milliseconds } from "./options.js";
+import { LONGEST, milliseconds, settled } from "./options.js";
 
 /**
  * What `work()` becomes; or throws what `late(cause)` makes of it when `timeout` milliseconds are over, or `signal` says so.
  * Nothing is begun where they are wrong, or it says so already.
  */
-export async function until(work, { timeout, signal }, late) {
-  const time = timeout === undefined ? LONGEST : milliseconds("timeout", timeout);
+export async function until(work, given, late) {
+  const { timeout: time, signal } = settled(given, { timeout: LONGEST, signal: undefined }, { timeout: milliseconds });
   if (signal !== undefined && !(signal instanceof AbortSignal)) throw new TypeError("signal: expected an AbortSignal");
   if (signal?.aborted) throw late(signal.reason);
   const promise = work();

@@ -3,8 +3,11 @@ import test from "node:test";
 
 import { ConnectFailed } from "../src/errors.js";
 import { decode } from "../src/msgpack.js";
-import { destinationOf, messageOf, shortened } from "../src/options.js";
+import { destinationOf, messageOf, settled, shortened } from "../src/options.js";
+import { Rpc } from "../src/rpc.js";
 import { sessionUri } from "../src/socket.js";
+import { Subscription } from "../src/subscription.js";
+import { task } from "../src/tasks.js";
 import { until } from "../src/waits.js";
 
 const properties = (options) => decode(messageOf("queue:a", "x", options).message)[1];
@@ -108,4 +111,27 @@ test("a text is made shorter between its characters", () => {
   assert.equal(shortened("a😀😀", 2), "a😀");
   assert.equal(shortened("abc", 9), "abc");
   assert.equal(shortened("😀".repeat(500), 300), "😀".repeat(300));
+});
+
+test("options that are none, and names that nobody reads, are refused", async () => {
+  const late = () => new Error("late");
+  const reading = new Subscription({}, 1, ["queue", "a", ""], "queue:a", { credit: 1 });
+  for (const wrong of [null, 5, "x", [], AbortSignal.abort()]) {
+    const uses = [
+      async () => messageOf("queue:a", "x", wrong),
+      async () => settled(wrong, {}, {}),
+      async () => new Rpc(null, wrong),
+      async () => new Rpc(null).serve("a", { b() {} }, wrong),
+      () => until(async () => 1, wrong, late),
+      () => reading.take(wrong),
+      () => reading.ready(wrong),
+    ];
+    for (const use of uses) await assert.rejects(use, { name: "TypeError", message: /^options: .*expected an object/ });
+  }
+  for (const use of [() => reading.take({ timout: 5 }), async () => new Rpc(null, { timout: 5 })]) {
+    await assert.rejects(use, { name: "TypeError", message: /^there is no option 'timout'/ });
+  }
+  await assert.rejects(new Rpc(null).serve("a", [null]), { name: "TypeError", message: /^an interface: null/ });
+  assert.throws(() => task("x", null), { name: "TypeError", message: /^work: null .*expected a function/ });
+  assert.throws(() => task(5, () => {}), { name: "TypeError", message: /^name: 5/ });
 });

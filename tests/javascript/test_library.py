@@ -111,6 +111,17 @@ def test_what_is_exported_is_declared(tmp_path: Path) -> None:
     assert sorted(ran.stdout.strip().split(",")) == sorted(declared)
 
 
+def test_an_error_is_declared_as_it_is_made() -> None:
+    made = (LIBRARY / "src/errors.js").read_text()
+    declared = (LIBRARY / "src/index.d.ts").read_text()
+
+    def words(source: str) -> dict[str, list[str]]:
+        classes = re.findall(r"^export class (\w+) extends \w+ \{\n +constructor\((.*)\)", source, re.M)
+        return {name: re.findall(r"(?:^|, )(\w+)", given) for name, given in classes}
+
+    assert words(declared) == {name: given for name, given in words(made).items() if name != "ClientError"}
+
+
 def test_a_runtime_without_a_websocket_is_told_what_to_do(tmp_path: Path) -> None:
     program = tmp_path / "program.mjs"
     program.write_text(
