@@ -91,14 +91,15 @@ class Kind(ABC, Generic[Value]):
 
 @record
 class Text(Kind[str]):
-    """Text that matches `pattern` as a whole, and `never` not. `hints` maps a wrong text or beginning to
-    advice.
+    """Text that matches `pattern` as a whole, and `never` not. `most`: characters, if the pattern bounds them
+    not. `hints` maps a wrong text or beginning to advice.
     """
 
     expected: str
     pattern: str
     refused: tuple[str, ...] = ()
     never: str = ""
+    most: int | None = None
     hints: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     def parse(self, text: str) -> str:
@@ -106,6 +107,7 @@ class Text(Kind[str]):
             if text.lower().startswith(beginning):
                 raise Fault(f"{shown(text)}: {hint}")
         wrong = text in self.refused or (self.never and compiled(self.never).fullmatch(text))
+        wrong = wrong or (self.most is not None and len(text) > self.most)
         if wrong or _UNPRINTABLE.search(text) or not compiled(self.pattern).fullmatch(text):
             raise self.refuse(text)
         return text
@@ -114,10 +116,13 @@ class Text(Kind[str]):
         return value
 
     def xsd(self) -> tuple[str, list[Facet]]:
-        return "xs:token", [("pattern", self.pattern)]
+        length = [] if self.most is None else [("maxLength", str(self.most))]
+        return "xs:token", [*length, ("pattern", self.pattern)]
 
     def json(self) -> dict[str, Any]:
         schema: dict[str, Any] = {"type": "string", "pattern": anchored(self.pattern)}
+        if self.most is not None:
+            schema["maxLength"] = self.most
         if self.never:
             return schema | {"not": {"pattern": anchored(self.never)}}
         return schema | {"not": {"enum": list(self.refused)}} if self.refused else schema

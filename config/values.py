@@ -21,7 +21,13 @@ _SPACES: Final = r"\t\n\r " + "\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000"
 WORDS: Final = Text(
     "1 to 16 words with one space between them", f"[^{_SPACES}]{{1,256}}( [^{_SPACES}]{{1,256}}){{0,15}}"
 )
-USER: Final = Text("a user name of 1 to 255 visible characters without spaces", f"[^{_SPACES}]{{1,255}}")
+_NAME_WITH_SPACES: Final = f"[^{_SPACES}]+( [^{_SPACES}]+)*"
+"""Some frameworks put a space into a broker's names. Readers of XML keep one, and fold several."""
+USER: Final = Text(
+    "a user name of 1 to 255 visible characters, with single spaces inside at most",
+    _NAME_WITH_SPACES,
+    most=255,
+)
 PATTERN: Final = Text(
     "queue:PATTERN or topic:PATTERN; levels stand between '/', '+' is any one level, '#' any number of them",
     r"(queue|topic):([^/+#\t\n\r]*|\+|#)(/([^/+#\t\n\r]*|\+|#)){0,127}",
@@ -31,7 +37,9 @@ PREFIX: Final = Text(
     "1 to 1024 characters without spaces and wildcards ('+', '#', '*')", f"[^+#*@{_SPACES}]{{1,1024}}"
 )
 EXCHANGE: Final = Text(
-    "the name of an exchange: 1 to 255 visible characters without spaces", f"[^{_SPACES}]{{1,255}}"
+    "the name of an exchange: 1 to 255 visible characters, with single spaces inside at most",
+    _NAME_WITH_SPACES,
+    most=255,
 )
 NODETYPE: Final = Choice(
     ("leaf", "branch"), {"root": "a root has no tree connector: leave the connector out"}

@@ -336,9 +336,20 @@ _SMALL = Site(
 SMALL_XML, SMALL_YAML = to_xml(_SMALL), to_yaml(_SMALL)
 
 
-@pytest.mark.parametrize("space", [" ", "\u00a0", "\u2003", "\u3000"])
+@pytest.mark.parametrize("space", ["\u00a0", "\u2003", "\u3000", "  "])
 def test_where_no_space_may_stand_none_may_that_looks_like_one(space: str) -> None:
     """A reader of XML folds them, so that the name would be another one there."""
     for kind in (USER, PREFIX, EXCHANGE):
         assert allowed(kind, "ab")
         assert not allowed(kind, f"a{space}b")
+    assert not allowed(PREFIX, "a b")
+
+
+def test_names_at_a_broker_may_have_a_space_inside() -> None:
+    """As EasyNetQ writes its exchanges: the type, and the assembly that has it."""
+    for kind in (USER, EXCHANGE):
+        assert allowed(kind, "Shop.Messages.OrderPlaced, Shop.Messages")
+        assert allowed(kind, "a" * 255)
+        assert not allowed(kind, "a" * 256)
+        assert not allowed(kind, " a")
+        assert not allowed(kind, "a ")

@@ -385,6 +385,24 @@ class TestSeveralExchanges:
         before.queue_unbind("till", "sales", "tea.#")
         await york.desk.until_consumers("topic:tea/#")
 
+    async def test_one_may_have_a_space_in_its_name(self, place, applications) -> None:
+        """As EasyNetQ writes them: a type, and the assembly that has it."""
+        name = "Shop.Sales, Shop"
+        channel = applications.channel()
+        channel.exchange_declare(name, "topic", durable=True)
+        channel.queue_declare("till", durable=True)
+        channel.queue_bind("till", name, "tea.#")
+        york = place(exchanges=(SiteExchange(name=name, prefix="sales/"),))
+        york.want("topic:sales/tea/#")
+        await york.start()
+        await york.desk.until_consumers("topic:sales/tea/#")
+        await until_bound(york, 1)
+        await york.until_answered(york.deliver("topic:sales/tea/1", b"down"))
+        applications.publish("tea.2", b"up", name)
+        await york.desk.until(lambda: len(york.desk.taken) == 1)
+        assert york.desk.taken[0].destination == topic("sales/tea/2")
+        assert [body for body, _ in applications.drain("till")] == [b"down", b"up"]
+
     async def test_readers_that_were_there_before_the_node_are_found(self, york, applications) -> None:
         channel = applications.channel()
         channel.queue_declare("till", durable=True)
