@@ -10,7 +10,7 @@ from typing import Any
 import aiohttp
 import pytest
 import pytest_asyncio
-from playwright.async_api import Locator, Page, expect
+from playwright.async_api import Locator, Page, Route, expect
 
 from broker.node import Node
 from config.channels import Forward
@@ -404,6 +404,20 @@ async def test_a_channel_is_seen_by_whom_it_was_opened_to_what_and_how_much_it_m
         await expect(page.get_by_text("No channel goes through this node now.")).to_be_visible()
 
 
+def answered_late(page: Page) -> Callable[[Route], Awaitable[None]]:
+    """The answer to a deletion comes when the page has asked for its list three times more."""
+
+    async def handle(route: Route) -> None:
+        if route.request.method != "DELETE":
+            return await route.continue_()
+        answer = await route.fetch()
+        for _ in range(3):
+            await page.wait_for_event("request", lambda request: "/api/queues?" in request.url)
+        await route.fulfill(response=answer)
+
+    return handle
+
+
 async def test_a_message_and_a_queue_are_deleted(tree: Tree, opened: Opened) -> None:
     page = await opened(tree.url("hq"))
     async with connect(tree.url("hq")) as client:
@@ -415,6 +429,7 @@ async def test_a_message_and_a_queue_are_deleted(tree: Tree, opened: Opened) -> 
     await dialog.get_by_role("button", name="Delete the message").click()
     await expect(panel.get_by_role("row", name=re.compile("wrong"))).to_have_count(0)
     await expect(panel.get_by_role("row", name=re.compile("right"))).to_have_count(1)
+    await page.route("**/api/queues/queue%3Ainvoices", answered_late(page))
     await panel.get_by_role("button", name="Delete the queue…").click()
     await dialog.get_by_role("button", name="Delete the queue").click()
     await expect(panel).to_have_count(0)

@@ -114,7 +114,12 @@ function showQueue(name, { live }) {
   const messages = queueMessages(name, path);
   const remove = async () => {
     if (!(await sure("Delete this queue?", `${visible(name)} and all its messages at this node will be gone for good.`, "Delete the queue"))) return;
-    if (await act(() => ask(path, { method: "DELETE" }), () => `${visible(name)} is deleted.`)) side.close();
+    // Until the answer comes nobody asks about a queue that may be gone.
+    asking.stop();
+    messages.stop();
+    if (await act(() => ask(path, { method: "DELETE" }), () => `${visible(name)} is deleted.`)) return side.close();
+    asking.soon();
+    messages.soon();
   };
   const purge = async () => {
     if (!(await sure("Throw away all that waits?", `All messages that wait in ${visible(name)} will be gone for good. Its readers stay, with what they have.`, "Throw away"))) return;
