@@ -21,6 +21,7 @@ from broker.http.settings import HttpSettings
 
 REGIONS = 20
 STORES = 100
+LONGEST = "a-region-with-a-name-as-long-as-names-may-be-and-not-a-letter-mo"
 NASTY = "<img src=x onerror=\"document.title='hacked'\">"
 _PAGE = {"limit", "after"}
 KNOWN = {
@@ -258,6 +259,7 @@ class FakeNode:
         found = [row for row in rows if searched in str(row["destination"]) and kind in ("", row["kind"])]
         after, limit = int(request.query.get("after", "0")), int(request.query.get("limit", "500"))
         counts = {f"domain/{region(n)}": self.stores for n in range(self.regions)} | {"topic/local": 4}
+        counts[f"domain/{LONGEST}"] = 900
         end = after + limit
         more = max(0, len(found) - end)
         page = found[after:end]

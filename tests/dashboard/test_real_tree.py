@@ -409,7 +409,8 @@ def answered_late(page: Page) -> Callable[[Route], Awaitable[None]]:
 
     async def handle(route: Route) -> None:
         if route.request.method != "DELETE":
-            return await route.continue_()
+            await route.continue_()
+            return
         answer = await route.fetch()
         for _ in range(3):
             await page.wait_for_event("request", lambda request: "/api/queues?" in request.url)

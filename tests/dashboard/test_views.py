@@ -2,11 +2,14 @@
 
 import asyncio
 import contextlib
+import json
 import re
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+from aiohttp import web
 from fake import NASTY, FakeNode
 from playwright.async_api import Locator, Page, expect
 
@@ -223,6 +226,20 @@ async def test_a_hostile_name_is_shown_as_text(opened: Opened, served: Served, f
     assert "hacked" not in await page.title()
 
 
+async def test_characters_that_nobody_sees_are_shown_as_their_numbers(
+    opened: Opened, served: Served, fake: FakeNode
+) -> None:
+    page = await opened(await served(fake))
+    shown = await page.evaluate(
+        """async () => {
+          const { visible } = await import(new URL("format.js", document.baseURI));
+          const unseen = ["a\\u00adb", "a\\u061cb", "a\\ufeffb", "a\\u0085b", "a\\u2028b", "a\\u{e0062}"];
+          return [...unseen, "\\u05d0\\u00e9 \\u{1f468}"].map(visible);
+        }"""
+    )
+    assert shown == [r"a\u00adb", r"a\u061cb", r"a\ufeffb", r"a\u0085b", r"a\u2028b", r"a\ue0062", "אé 👨"]
+
+
 async def test_the_policy_forbids_to_parse_data(
     opened: Opened, served: Served, fake: FakeNode, watched: Any
 ) -> None:
@@ -341,6 +358,61 @@ async def test_the_token_is_asked_for_and_kept_for_this_tab(
     await expect(rows(page).first).to_be_visible()
     assert await page.evaluate("sessionStorage.length") == 1
     assert await page.evaluate("localStorage.length") == 0
+
+
+async def test_a_token_that_has_ended_is_given_once_and_the_panel_comes_back_with_another(
+    opened: Opened, served: Served, fake: FakeNode, watched: Any
+) -> None:
+    fake.token = "s3cret"
+    watched.expected.add("status of 403 ")
+    page = await opened(await served(fake), "queues/queue%3Asales")
+    form = page.locator("dialog#token")
+    await form.get_by_label("Token", exact=True).fill("ended")
+    await page.clock.install()
+    refused: list[str] = []
+    page.on("response", lambda answer: refused.append(answer.url) if answer.status == 403 else None)
+    await form.get_by_role("button", name="Go on").click()
+    await expect(form.locator(".problem")).to_be_visible()
+    await page.clock.run_for(60_000)
+    await form.get_by_label("Token", exact=True).fill("s3cret")
+    await form.get_by_role("button", name="Go on").click()
+    await expect(page.locator("#connection")).to_have_attribute("data-connection", "live")
+    assert len(refused) == len(set(refused))
+    await expect(page.locator(".panel")).to_contain_text("Read by")
+    await page.close()  # its clock is bound to it
+
+
+class StandsStill(FakeNode):
+    """Its first stream has one update, and is open for ever."""
+
+    streams = 0
+
+    @web.middleware
+    async def _guard(self, request: web.Request, handler: Any) -> web.StreamResponse:
+        if request.path == "/api/live" and not self.streams:
+            self.streams = 1
+            stream = web.StreamResponse()
+            await stream.prepare(request)
+            await stream.write(json.dumps({"at": 0, "status": self.status()}).encode() + b"\n")
+            await asyncio.Event().wait()
+        return await super()._guard(request, handler)
+
+
+async def test_a_node_that_stands_still_is_not_said_to_be_live(opened: Opened, served: Served) -> None:
+    node = StandsStill()
+    base = await served(node)
+    page = await opened(base, "charts")
+    await expect(page.locator("#connection")).to_have_attribute("data-connection", "live")
+    await page.clock.install()
+    node.streams = 0
+    await page.reload()
+    await expect(page.locator("#connection")).to_have_attribute("data-connection", "live")
+    assert node.streams
+    await page.clock.fast_forward(10_000)
+    await expect(page.locator("#connection")).to_have_attribute("data-connection", "lost")
+    await page.clock.resume()
+    await expect(page.locator("#connection")).to_have_attribute("data-connection", "live")
+    await page.close()
 
 
 async def test_a_section_that_the_node_does_not_know_says_so(
@@ -560,3 +632,7 @@ async def test_alarms_stand_above_the_charts_and_in_the_overview(
     await page.keyboard.press("g")
     await page.keyboard.press("o")
     await expect(page.locator(".lines li").first).to_contain_text("Alarm backlog")
+    await page.clock.set_system_time(time.time() - 86_400)
+    await page.reload()
+    await expect(page.locator(".lines li .side").first).to_have_text("1h")  # by the node's clock
+    await page.close()

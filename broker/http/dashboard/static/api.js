@@ -4,6 +4,7 @@ const BASE = new URL("../api/", document.baseURI);
 const TOKEN = "sapwood-token";
 const PAGE = 1000;
 const MOST_PAGES = 20;
+const PATIENCE = 60; // seconds for an answer: a line that is lost without a word would be waited for without end
 
 export class ApiError extends Error {
   constructor(status, code, text) {
@@ -21,9 +22,14 @@ export class ApiError extends Error {
   }
 }
 
+let wanted = false; // a token: until somebody gives one nothing is asked again and again, for each would be a failed login
+
 export const token = {
   get: () => sessionStorage.getItem(TOKEN) ?? "",
-  set: (value) => (value ? sessionStorage.setItem(TOKEN, value) : sessionStorage.removeItem(TOKEN)),
+  set: (value) => {
+    sessionStorage.setItem(TOKEN, value);
+    wanted = false;
+  },
 };
 
 let refused = () => {};
@@ -55,7 +61,10 @@ async function send(path, { query, method = "GET", body, data, type = "", signal
   const answer = await fetch(address(path, query), options);
   if (answer.ok) return answer;
   const error = await errorOf(answer);
-  if (error.needsToken) refused(error);
+  if (error.needsToken) {
+    wanted = true;
+    refused(error);
+  }
   throw error;
 }
 
@@ -92,19 +101,35 @@ export async function askAll(path, name, { query, signal } = {}) {
   return found;
 }
 
-// Calls `take(object)` for each line of a stream until it ends; resolves then. Throws ApiError or TypeError.
-export async function stream(path, { query, signal }, take) {
-  const answer = await send(path, { query, signal });
-  const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
-  let kept = "";
-  for (;;) {
-    const { done, value } = await reader.read();
-    if (done) return;
-    const lines = (kept + value).split("\n");
-    kept = lines.pop();
-    for (const line of lines) {
-      if (line.trim()) take(JSON.parse(line));
+// Calls `take(object)` for each line of a stream until it ends; resolves then. Throws ApiError or TypeError, and
+// AbortError where nothing has come for `silence` seconds.
+export async function stream(path, { query, signal, silence }, take) {
+  const flight = new AbortController();
+  const end = () => flight.abort();
+  signal.addEventListener("abort", end);
+  let timer = 0;
+  const heard = () => {
+    clearTimeout(timer);
+    if (silence) timer = setTimeout(end, silence * 1000);
+  };
+  try {
+    heard();
+    const answer = await send(path, { query, signal: flight.signal });
+    const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+    let kept = "";
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) return;
+      heard();
+      const lines = (kept + value).split("\n");
+      kept = lines.pop();
+      for (const line of lines) {
+        if (line.trim()) take(JSON.parse(line));
+      }
     }
+  } finally {
+    clearTimeout(timer);
+    signal.removeEventListener("abort", end);
   }
 }
 
@@ -113,24 +138,27 @@ export async function stream(path, { query, signal }, take) {
 // Law: one question is under way at a time. One that `soon` overtakes is given up: its answer is of before.
 export function poll(path, seconds, options, take, fail, asking = ask) {
   let timer = 0;
-  let flight = new AbortController();
+  let flight = null;
   const again = () => {
     timer = setTimeout(once, seconds() * 1000);
   };
   async function once() {
-    if (document.hidden) return again();
-    const { signal } = (flight = new AbortController());
+    if (document.hidden || wanted) return again();
+    const mine = (flight = new AbortController());
+    const late = setTimeout(() => mine.abort(), PATIENCE * 1000);
     try {
-      const found = await asking(path, { ...options(), signal });
-      if (!signal.aborted) take(found);
+      const found = await asking(path, { ...options(), signal: mine.signal });
+      if (flight === mine) take(found);
     } catch (error) {
-      if (!signal.aborted) fail(error);
+      if (flight === mine) fail(error);
     }
-    return signal.aborted ? undefined : again();
+    clearTimeout(late);
+    return flight === mine ? again() : undefined;
   }
   const stop = () => {
     clearTimeout(timer);
-    flight.abort();
+    flight?.abort();
+    flight = null;
   };
   const soon = () => {
     stop();

@@ -104,8 +104,8 @@ export function plural(number, one, many = `${one}s`) {
   return `${count(number)} ${number === 1 ? one : many}`;
 }
 
-// Control characters would change how a line looks: shown as what they are.
+// Characters that nobody sees would change how a line looks, or make two names one: shown as what they are.
 export function visible(text) {
-  return String(text ?? "").replace(/[\u0000-\u001f\u007f\u200b-\u200f\u202a-\u202e\u2066-\u2069]/g,
-    (found) => `\\u${found.charCodeAt(0).toString(16).padStart(4, "0")}`);
+  return String(text ?? "").replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu,
+    (found) => `\\u${found.codePointAt(0).toString(16).padStart(4, "0")}`);
 }

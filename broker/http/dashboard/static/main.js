@@ -61,6 +61,14 @@ function showView() {
   drawTitle();
 }
 
+// The same view, and the panel that its address names.
+function showAgain() {
+  const place = location.hash;
+  closePanel();
+  history.replaceState(null, "", place);
+  showView();
+}
+
 function drawTitle() {
   const { view } = here();
   document.title = `${live.status?.name ? `${live.status.name} · ` : ""}${view.title} · Sapwood`;
@@ -237,7 +245,7 @@ function askForToken(error) {
     dialog.remove();
     live.failures = 0;
     live.restart();
-    showView();
+    showAgain();
   };
   const dialog = h("dialog", { id: "token", "aria-label": "Token of this node", on: { cancel: (event) => event.preventDefault() } },
     h("h2", {}, "This node wants its token"),

@@ -4,6 +4,7 @@ import { ask, stream } from "./api.js";
 
 const POINTS = 120;
 const MOST_HISTORIES = 6000;
+const SILENCE = 10;
 const BACK_OFF = [0.5, 1, 2, 4, 8];
 
 // Short histories of figures, by name; the browser alone keeps them.
@@ -94,7 +95,7 @@ export class Live {
     while (!signal.aborted) {
       try {
         if (this.polling) await this.askOnce(signal);
-        else await stream("live", { query: { parts: this.parts, interval: 1 }, signal }, (found) => this.take(found));
+        else await stream("live", { query: { parts: this.parts, interval: 1 }, signal, silence: SILENCE }, (found) => this.take(found));
         if (!this.polling) this.failed("the node ended the stream");
       } catch (error) {
         if (signal.aborted) return;

@@ -42,7 +42,7 @@ const NAMED = { child: (name) => `The link of ${name}`, mesh: (name) => `The lin
 const ARROWS = { child: "↓ ", mesh: "↔ " };
 
 // What an operator should look at, the worst first.
-export function attention(status, away = []) {
+export function attention(status, away, at) {
   const found = [];
   const add = (weight, state, what, why, side, place) => found.push({ weight, state, what, why, side, place });
   for (const warning of status.warnings ?? []) add(1, "warning", visible(String(warning?.text ?? warning)), "", "", "overview");
@@ -51,7 +51,7 @@ export function attention(status, away = []) {
   for (const alarm of status.alarms ?? []) {
     const now = alarm.value === null ? "" : `, now ${Number(alarm.value.toPrecision(6))}`;
     add(alarm.severity === "critical" ? 0 : alarm.severity === "warning" ? 1 : 5, alarm.severity === "critical" ? "down" : "warning",
-      `Alarm ${alarm.name}`, `${alarm.condition}${now}`, duration((Date.now() - Date.parse(alarm.since)) / 1000), "charts");
+      `Alarm ${alarm.name}`, `${alarm.condition}${now}`, duration((at - Date.parse(alarm.since)) / 1000), "charts");
   }
   // One of several parents stands in for the others.
   const spare = (status.parents ?? []).some((link) => linkState(link) === "running");
@@ -177,7 +177,7 @@ function show(root, { live }) {
     drawState(tiles, status, histories);
     const links = foremost(linksOf(status));
     const all = linksOf(status).length + (status.children_more ?? 0);
-    const found = attention(status, away);
+    const found = attention(status, away, live.at);
     cards.attention.draw(found, () => attentionLines(found));
     cards.links.draw([all, links.map((link) => [link.name, linkState(link), duration(link.since_s), link.waiting, link.outbox, rate(link.in_rate ?? 0), rate(link.out_rate ?? 0)])],
       () => (links.length ? [linkRows(links), all > links.length && h("div", { class: "calm" }, `and ${count(all - links.length)} more`)]
