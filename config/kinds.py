@@ -106,8 +106,8 @@ class Text(Kind[str]):
         for beginning, hint in self.hints.items():
             if text.lower().startswith(beginning):
                 raise Fault(f"{shown(text)}: {hint}")
-        wrong = text in self.refused or (self.never and compiled(self.never).fullmatch(text))
-        wrong = wrong or (self.most is not None and len(text) > self.most)
+        too_long = self.most is not None and len(text) > self.most
+        wrong = too_long or text in self.refused or (self.never and compiled(self.never).fullmatch(text))
         if wrong or _UNPRINTABLE.search(text) or not compiled(self.pattern).fullmatch(text):
             raise self.refuse(text)
         return text

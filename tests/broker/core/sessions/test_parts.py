@@ -1,6 +1,5 @@
 """An acknowledgement of very many messages is dealt with in parts, and does what the whole does."""
 
-from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -17,11 +16,13 @@ def session_with(*slices: tuple[int, int]) -> Session:
     unacked = Unacked()
     for first, messages in slices:
         unacked.put(ConsumerDelivery(first, first - 1, messages, cast("Any", None), cast("Any", None)))
-    return cast("Session", SimpleNamespace(unacked=unacked))
+    return Session("secret", unacked=unacked)
 
 
 @pytest.mark.parametrize(
-    "ranges", [[(1, 2000)], [(0, 2**60)], [(number, number) for number in range(1, 2001)]], ids=str
+    "ranges",
+    [[(1, 2000)], [(0, 2**60)], [(number, number) for number in range(1, 2001)]],
+    ids=["exactly all", "whatever there is", "one by one"],
 )
 def test_no_part_is_of_more_than_some_bundles(ranges: list[tuple[int, int]]) -> None:
     session = session_with(*((number, 1) for number in range(1, 2001)))
