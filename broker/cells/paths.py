@@ -26,6 +26,8 @@ from treeconnector.addresses import Entry
 from treeconnector.static_routes import address_of
 
 ANSWER_WITHIN: Final = 5.0
+_SOON: Final = 0.5
+"""Seconds after which it is looked whether a link on the way is down."""
 MOST_HOPS: Final = 64
 MOST_GATEWAYS: Final = 20
 """How many of those that could take a message are named, those that are up first."""
@@ -53,12 +55,13 @@ class PathHop(msgspec.Struct):
 
 
 class PathRoute(msgspec.Struct):
-    """`complete`: the last hop is where the cell is. `why`: why it ends there if not."""
+    """`complete`: the last hop is where the cell is; else `why` it ends there. `cut`: a link is down."""
 
     address: str
     hops: list[PathHop] = []
     complete: bool = False
     why: str = ""
+    cut: bool = False
 
 
 class CellPong(msgspec.Struct):
@@ -117,11 +120,30 @@ class Paths:
             node = (await self.who_has(node)).found.name
         began = time.perf_counter()
         cell = address.name if address.name in self._cells.cells else SYSTEM
-        told = await self._cells.ask(node, "ping", {"cell": address.name}, ANSWER_WITHIN, cell)
+        asking = asyncio.ensure_future(
+            self._cells.ask(node, "ping", {"cell": address.name}, ANSWER_WITHIN, cell)
+        )
+        told = await self._unless_cut_off(node, asking)
         pong: CellPong = _read(node, told, CellPong)
         if is_incarnation(address.node) and pong.incarnation != address.node:
             raise NoAnswer(node, f"unknown incarnation {address.node}: {node} is {pong.incarnation} now")
         return pong, _since(began)
+
+    async def _unless_cut_off(self, node: str, asking: "asyncio.Future[Any]") -> Any:
+        """An answer of a node. Raises `NoAnswer` before its time is over where a link on the way is down."""
+        try:
+            done, _ = await asyncio.wait((asking,), timeout=_SOON)
+            if not done:
+                looking = asyncio.ensure_future(self.traceroute(f"{SYSTEM}@{node}"))
+                try:
+                    await asyncio.wait((asking, looking), return_when=asyncio.FIRST_COMPLETED)
+                    if not asking.done() and (route := looking.result()).cut:
+                        raise NoAnswer(node, route.why)
+                finally:
+                    looking.cancel()
+            return await asking
+        finally:
+            asking.cancel()
 
     async def who_has(self, key: str) -> Entry:
         """The node with this name or incarnation. Raises `NoAnswer`, with the reason that the tree gives."""
@@ -169,6 +191,11 @@ class Paths:
             if not ways:
                 route.complete = hop.said.how == "local"
                 route.why = "" if route.complete else _why(hop.said)
+                return route
+            if node != self._me and len(hop.said.down) == len(ways):
+                route.why = f"the link from {node} to {ways[0]} is down"
+                route.cut = True
+                route.hops.append(PathHop(ways[0], error=route.why))
                 return route
             node = ways[0]
         route.why = f"it comes back to {node}: it goes in a circle until a route changes"

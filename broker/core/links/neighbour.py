@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import msgspec
 
+from broker.core.links.earlier_holds import EarlierHolds
 from broker.core.links.peer_holds import PeerHolds
 from broker.core.links.refusals import Refusals
 from broker.core.messages.queue import Queue, QueueEntry
@@ -122,6 +123,7 @@ class Neighbour:
     max_message: int = 0
     wants: OrderedDict[Queue, None] = field(default_factory=OrderedDict)
     peer_holds: PeerHolds = field(default_factory=PeerHolds)
+    held_before: EarlierHolds = field(default_factory=EarlierHolds)
     we_hold: PeerHolds = field(default_factory=PeerHolds)
     spool_holds: dict[str, tuple[Destination, Spool]] = field(default_factory=dict)
     permit: Permit = field(default_factory=Permit)
@@ -309,6 +311,7 @@ class Neighbour:
         self.window_bundles = min(hello.window_bundles, ours.window_bundles)
         self.window_bytes = min(hello.window_bytes, ours.window_bytes)
         self.max_message = hello.max_message
+        self.held_before.line_is_back(self.peer_holds)
         self.peer_holds.clear()
         self.we_hold.clear()
         self.spool_holds.clear()

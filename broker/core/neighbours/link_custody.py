@@ -84,6 +84,8 @@ class LinkCustody:
 
     def _acked(self, neighbour: Neighbour, received: int) -> None:
         self._confirmed(neighbour, received)
+        for destination in neighbour.held_before.answered(received):
+            self._let_go(neighbour, destination)
         neighbour.progress_at = self._context.clock.now
         self._context.touch(neighbour)
         self._forwarder.pump(neighbour)
@@ -99,12 +101,17 @@ class LinkCustody:
 
     @staticmethod
     def _holds(neighbour: Neighbour, destination: str) -> None:
+        neighbour.held_before.said(destination)
         neighbour.peer_holds.add(destination)
         if neighbour.peer_holds.too_many:
             most = f"{MOST_HOLDS} destinations, or {MOST_HELD_BYTES} bytes of them"
             raise FrameError(f"{neighbour.name} holds more than {most}")
 
     def _released(self, neighbour: Neighbour, destination: str) -> None:
+        neighbour.held_before.said(destination)
+        self._let_go(neighbour, destination)
+
+    def _let_go(self, neighbour: Neighbour, destination: str) -> None:
         neighbour.peer_holds.discard(destination)
         if destination.startswith("topic:"):
             neighbour.queue.end_rest()

@@ -19,6 +19,7 @@ from broker.core.messages.queue_names import Spool, queue_name_of
 from broker.core.policy import Policy
 from broker.core.routing.admission import MessageAdmission
 from sapwood.protocol.destinations import Destination
+from treeconnector.link_events import LinkUp
 from treeconnector.relations import Relation
 
 _OVERFULL: Final = 1.25
@@ -78,6 +79,10 @@ class Backpressure(Policy):
         if self._sizes[spool] >= _OVERFULL * self._admission.limits[spool]:
             return True
         return self._admission.is_over_share(neighbour)
+
+    def link_up(self, neighbour: Neighbour, up: LinkUp) -> None:
+        """The holds of the line before have ended with it."""
+        self._hold_all(neighbour)
 
     def look(self, neighbour: Neighbour) -> None:
         """Now and then: end the holds that are not needed any more."""

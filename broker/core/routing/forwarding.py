@@ -342,6 +342,10 @@ class Forwarder:
         if not neighbour.outbox:
             neighbour.progress_at = self._clock.now
         neighbour.number(entry)
+        if neighbour.held_before:
+            tries = neighbour.held_before.tried_by(str(entry.stored.header.destination), entry.number)
+            for held in tries:
+                neighbour.peer_holds.add(held)
         self._touched[neighbour.name] = neighbour
 
     def _goes_back(self, entry: QueueEntry, neighbour: Neighbour) -> bool:

@@ -1,5 +1,6 @@
 """Ping and traceroute over a forest of cores, and commands that change something."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -85,7 +86,20 @@ async def test_a_link_that_is_down_ends_the_way_by_name(grove: Any, paths: dict[
     assert route.hops[1].said is not None
     assert route.hops[1].said.down == ["york"]
     assert not route.complete
-    assert "york" in route.why
+    assert route.why == route.hops[2].error == "the link from north to york is down"
+
+
+async def test_a_ping_across_a_link_that_is_down_says_so_and_does_not_wait(
+    grove: Any, paths: dict[str, Paths], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("broker.cells.paths.ANSWER_WITHIN", 3600.0)
+    monkeypatch.setattr("broker.cells.paths._SOON", 0.001)
+    grove.cut("york")
+    for name in ("hq", "south"):
+        with pytest.raises(NoAnswer, match="the link from north to york is down"):
+            await paths[name].ping("till@york")
+        await asyncio.sleep(0)
+        assert "asking=0" in repr(grove.cells[name])
 
 
 async def test_a_circle_is_seen(grove: Any, paths: dict[str, Paths]) -> None:

@@ -74,6 +74,41 @@ def test_of_a_burst_no_more_goes_up_than_the_windows_take(hops: int) -> None:
     assert orders(forest, "york") >= 300 - ROOM - hops * 2 * window
 
 
+@pytest.mark.parametrize("lost", ["line", "node above"])
+def test_a_line_that_comes_back_brings_one_bundle_to_a_full_queue(lost: str) -> None:
+    """However often it breaks: what was held before goes on only once the queue has room."""
+    forest = chain(1, quota=1000)
+    send(forest, forest.producer("york"), 300)
+    full = orders(forest, "hq")
+    for breaks in range(1, 6):
+        wire = forest.wire_of("york")
+        assert wire is not None
+        forest.cut(wire)
+        if lost == "node above":
+            forest["hq"].crash()
+            forest["hq"].boot()
+        forest.settle(1.0)
+        forest.heal(5.0)
+        assert orders(forest, "hq") == full + breaks
+        assert orders(forest, "york") == 300 - full - breaks
+    reader = forest.consumer("hq", "queue:orders")
+    forest.settle(5.0)
+    assert reader.payloads == [b"%d" % number for number in range(300)]
+
+
+def test_a_line_that_comes_back_tries_a_destination_where_there_is_room_again() -> None:
+    forest = chain(1, quota=1000)
+    send(forest, forest.producer("york"), 100)
+    wire = forest.wire_of("york")
+    assert wire is not None
+    forest.cut(wire)
+    forest.settle(1.0)
+    reader = forest.consumer("hq", "queue:orders")
+    forest.heal(5.0)
+    assert reader.payloads == [b"%d" % number for number in range(100)]
+    assert not forest["york"].core.neighbours["hq"].peer_holds
+
+
 def test_what_was_held_for_a_node_above_goes_on_where_a_reader_comes_on_the_way() -> None:
     forest = chain(3)
     producer = forest.producer("york")

@@ -1,0 +1,61 @@
+"""Holds of a line that broke: what the peer asked this node to keep, it will most likely ask for again.
+
+So one bundle alone of each such destination tries the new line. The peer says its hold, if it still has one,
+before it acknowledges that bundle; without one the rest goes on with the acknowledgement. Else each break of
+a line would bring a whole window to where there is no room.
+
+Law: as many are remembered as a peer may hold at a time, the latest; not over a start of this node.
+"""
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Final
+
+from broker.core.links.peer_holds import MOST
+
+_NONE: Final[dict[str, None]] = {}
+_NO_TRIES: Final[dict[str, int]] = {}
+
+
+class EarlierHolds:
+    """Of one neighbour. Destinations are as text, '' = everything."""
+
+    __slots__ = ("_tries", "_untried")
+
+    def __init__(self) -> None:
+        self._untried = _NONE  # shared, since nearly all links held nothing
+        self._tries = _NO_TRIES
+
+    def __repr__(self) -> str:
+        return f"<EarlierHolds {len(self._untried)} untried, {len(self._tries)} under way>"
+
+    def __bool__(self) -> bool:
+        return bool(self._untried)
+
+    def line_is_back(self, held: Iterable[str]) -> None:
+        """`held`: until the line broke; what was under way to try is among them."""
+        known = self._untried | dict.fromkeys(held)
+        self._untried = dict(islice(known.items(), max(len(known) - MOST, 0), None)) or _NONE
+        self._tries = _NO_TRIES
+
+    def tried_by(self, destination: str, number: int) -> Iterator[str]:
+        """A bundle goes out under this number: what the peer is to be taken to hold until it answers."""
+        for held in (destination, ""):
+            if held in self._untried:
+                del self._untried[held]
+                self._tries = self._tries or {}
+                self._tries[held] = number
+                yield held
+
+    def said(self, destination: str) -> None:
+        """The peer itself says what it holds, or no more."""
+        for known in (self._untried, self._tries):
+            if destination in known:
+                del known[destination]
+
+    def answered(self, through: int) -> list[str]:
+        """It has all up to this number: what it was asked by these, and holds no more."""
+        found = [held for held, number in self._tries.items() if number <= through]
+        for held in found:
+            del self._tries[held]
+        return found
