@@ -16,8 +16,6 @@ from typing import Final
 from sapwood.protocol.errors import SapwoodError
 
 ACCESS_REFUSED: Final = 403
-IN_USE: Final = "exclusive use"
-"""RabbitMQ says this of a queue that another one consumes alone, with the same code."""
 NOT_FOUND: Final = 404
 RESOURCE_LOCKED: Final = 405
 PRECONDITION_FAILED: Final = 406
@@ -50,6 +48,11 @@ class ChannelLost(AmqpError):
         super().__init__(f"{text} [{code}]" if code else text)
         self.code = code
         self.text = text
+
+    @property
+    def is_forbidden(self) -> bool:
+        """Not so where another one consumes a queue alone, of which RabbitMQ says the same code."""
+        return self.code == ACCESS_REFUSED and "exclusive use" not in self.text
 
 
 class Unencodable(AmqpError):

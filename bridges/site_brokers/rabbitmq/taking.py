@@ -16,7 +16,6 @@ Wrinkle: a queue that vanishes with its last consumer is left alone: it would va
 
 import asyncio
 import heapq
-import logging
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Set
 from functools import partial
@@ -25,7 +24,7 @@ from pathlib import Path
 from typing import Final
 
 from bridges.amqp.connection import Channel, Connection
-from bridges.amqp.errors import ACCESS_REFUSED, IN_USE, NOT_FOUND, PRECONDITION_FAILED, ChannelLost
+from bridges.amqp.errors import NOT_FOUND, PRECONDITION_FAILED, AmqpLost, ChannelLost
 from bridges.amqp.frames import Incoming
 from bridges.site_brokers.base import NotTaken, SiteBrokerError, in_parts
 from bridges.site_brokers.rabbitmq.bindings import BIND_AGAIN, TOPICS, Bindings
@@ -33,7 +32,6 @@ from bridges.site_brokers.rabbitmq.changeover import Changeover
 from bridges.site_brokers.rabbitmq.consumers import OURS, REPLIES
 from bridges.site_brokers.rabbitmq.discovery import Prober
 from bridges.site_brokers.rabbitmq.exchanges import Binding, Exchanges
-from bridges.site_brokers.rabbitmq.messages import unreadable
 from bridges.site_brokers.rabbitmq.recognition import Recognition
 from bridges.site_brokers.rabbitmq.replies import ARGUMENTS, MOST, Replies
 from bridges.site_brokers.rabbitmq.streams import Streams, digest_of, is_of_a_stream, offset_of
@@ -49,8 +47,6 @@ MOST_QUEUES: Final = 1000
 _LEAVES_EVERY: Final = 0.05
 _AT_ONCE: Final = 20
 """Queues for answers that are consumed, left or deleted before it is seen who has come meanwhile."""
-
-_log = logging.getLogger("sapwood.site")
 
 Take = Callable[[list[Taken], Callable[[], None]], None]
 
@@ -359,9 +355,12 @@ class Taker:
         self._changing.discard(tap.queue)
         if error.code:
             self.not_taken.note(f"queue:{tap.queue}", error.text)
+        if error.code and not tap.is_idle:
+            # As where the node has no room for as long as RabbitMQ waits for an answer: all that the node
+            # holds comes again, so it lets go of that, and would double and gather it otherwise.
+            self._fail(AmqpLost(f"queue {tap.queue!r}: {error}"))
         loop = asyncio.get_running_loop()
-        is_forbidden = error.code == ACCESS_REFUSED and IN_USE not in error.text
-        pause = BIND_AGAIN if is_forbidden else LOOK_AGAIN  # RabbitMQ's log has a line of each attempt
+        pause = BIND_AGAIN if error.is_forbidden else LOOK_AGAIN  # RabbitMQ logs each attempt
         self._absent[tap.queue] = loop.time() + pause
         loop.call_later(pause, self._news.set)
 
@@ -420,7 +419,7 @@ class Taker:
         lasts: dict[Tap, Incoming] = {}
         for tap, message in gathered:
             lasts[tap] = message
-            taken = _read(tap, message)
+            taken = tap.taken(message)
             if taken is not None:
                 batch.append(taken)
         handed = [(tap, tap.handed(last)) for tap, last in lasts.items()]
@@ -439,12 +438,3 @@ async def _in_order(names: frozenset[str]) -> Iterator[str]:
         return not name.startswith(OURS), name
 
     return heapq.merge(*[sorted(part, key=key) async for part in in_parts(names)], key=key)
-
-
-def _read(tap: Tap, message: Incoming) -> Taken | None:
-    """Whatever an application may have put into a message, it stops none but this one."""
-    try:
-        return tap.read(message)
-    except Exception as mistake:
-        _log.warning("! a message of %s cannot be read: %r", tap.queue, mistake, extra={"queue": tap.queue})
-        return unreadable(message, mistake)

@@ -4,13 +4,17 @@ Law: messages are acknowledged in the order in which they came on their channel.
 all before it, so none is sent after a batch that could not be handed over.
 """
 
+import logging
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from bridges.amqp.connection import Channel
 from bridges.amqp.frames import Incoming
+from bridges.site_brokers.rabbitmq.messages import unreadable
 from treeconnector.edge import Taken
+
+_log = logging.getLogger("sapwood.site")
 
 Read = Callable[[Incoming], Taken | None]
 
@@ -47,6 +51,16 @@ class Tap:
     @property
     def is_idle(self) -> bool:
         return not self._batches
+
+    def taken(self, message: Incoming) -> Taken | None:
+        """Whatever an application may have put into a message, it stops none but this one."""
+        try:
+            return self.read(message)
+        except Exception as mistake:
+            _log.warning(
+                "! a message of %s cannot be read: %r", self.queue, mistake, extra={"queue": self.queue}
+            )
+            return unreadable(message, mistake)
 
     def handed(self, last: Incoming) -> TapBatch:
         """All messages up to this one were handed over; the result is for `settle`."""

@@ -8,7 +8,9 @@ from typing import Any, cast
 import pika
 import pytest
 
+from bridges.amqp.errors import PRECONDITION_FAILED, ChannelLost
 from bridges.amqp.frames import Incoming
+from bridges.site_brokers.base import SiteBrokerError
 from bridges.site_brokers.rabbitmq import taking
 from bridges.site_brokers.rabbitmq.exchanges import Exchanges
 from bridges.site_brokers.rabbitmq.replies import MOST, Replies
@@ -52,6 +54,22 @@ async def test_a_queue_that_is_not_there_is_not_asked_for_and_taken_from_once_it
     applications.channel().queue_declare("elsewhere", durable=True)
     applications.publish("elsewhere", b"2")
     await york.desk.until(lambda: york.desk.payloads == [b"1", b"2"])
+
+
+async def test_a_broker_that_waits_for_no_answer_any_more_is_left_with_all_that_it_gives_again(
+    york, applications
+) -> None:
+    """As RabbitMQ does after half an hour; a node without room would gather the same again and again."""
+    applications.channel().queue_declare("orders", durable=True)
+    applications.publish("orders", b"1")
+    york.desk.holding = True
+    york.want("queue:orders")
+    await york.desk.until(lambda: york.desk.payloads == [b"1"])
+    channel = york.bridge._visit._taker._taps["orders"].channel
+    channel.end(ChannelLost(PRECONDITION_FAILED, "delivery acknowledgement on channel 4 timed out"))
+    with pytest.raises(SiteBrokerError, match="queue 'orders': delivery acknowledgement on"):
+        async with asyncio.timeout(60):
+            await york.task
 
 
 async def test_of_queues_for_answers_the_last_used_is_consumed_first(
