@@ -1,7 +1,8 @@
 """Where nodes join and renew: three paths that answer without a token, since who asks has none yet.
 
 Law: what comes is bounded before it is read, and each address has a few tries only; an answer to who has
-proved nothing tells nothing.
+proved nothing tells nothing. To ask for the authorities is no try: they are public, and of many who ask from
+one address nobody had a try left to join with.
 """
 
 import asyncio
@@ -71,7 +72,7 @@ class EnrolmentEndpoint:
     async def authorities(self, request: web.Request) -> web.StreamResponse:
         """The certificates to be trusted; who joins compares one with the fingerprint in its token."""
         try:
-            self._admit(request)
+            _not_from_a_page(request)
         except EnrolmentRefused as error:
             return _error(error)
         return web.Response(body=self._office.authority.trusted, content_type="application/x-pem-file")
@@ -93,8 +94,7 @@ class EnrolmentEndpoint:
         return web.Response(body=msgspec.json.encode(granted), content_type="application/json")
 
     def _admit(self, request: web.Request) -> None:
-        if from_a_web_page(request):
-            raise EnrolmentRefused("REFUSED", "joining is for nodes, not for web pages")
+        _not_from_a_page(request)
         if not self._tries.take(address(request).rpartition(":")[0]):
             raise EnrolmentRefused("BUSY", "too many tries from this address: wait a minute")
 
@@ -109,6 +109,11 @@ class EnrolmentEndpoint:
             raise EnrolmentRefused("BAD_REQUEST", "the request came too slowly") from None
         except (msgspec.DecodeError, ValueError, RecursionError) as error:
             raise EnrolmentRefused("BAD_REQUEST", f"the request is not what was expected: {error}") from None
+
+
+def _not_from_a_page(request: web.Request) -> None:
+    if from_a_web_page(request):
+        raise EnrolmentRefused("REFUSED", "joining is for nodes, not for web pages")
 
 
 async def _bounded(request: web.Request) -> bytes:
