@@ -46,9 +46,9 @@ class ChannelLine(DialledWebSocket):
             raise ConnectionResetError(str(error))
         self._write(self._frame(opcode, data))
 
-    def say_close(self, code: int) -> None:
+    def say_close(self, code: int, reason: str) -> None:
         """That we end it, and whether all is well."""
-        self._say_close(Close(code, "").serialize())
+        self._say_close(Close(code, reason).serialize())
 
     async def until_taken(self) -> None:
         """Until the system has all of it."""
@@ -100,7 +100,7 @@ class Opened:
     async def pong(self, message: bytes) -> None:
         """The line has answered."""
 
-    async def close(self, *, code: int = aiohttp.WSCloseCode.OK) -> bool:
-        self._line.say_close(code)
+    async def close(self, *, code: int = aiohttp.WSCloseCode.OK, message: bytes = b"") -> bool:
+        self._line.say_close(code, message.decode())
         await self._line.close()
         return True

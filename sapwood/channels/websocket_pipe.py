@@ -29,6 +29,7 @@ _END: Final = "end"
 _ERROR: Final = "error "
 _LAST_WORDS: Final = 2.0
 _MAX_TEXT: Final = 1000
+_MOST_REASON: Final = 123
 _LONG: Final = 0xFFFF
 _AT_ONCE: Final = 100
 _BESIDE: Final = (aiohttp.WSMsgType.PING, aiohttp.WSMsgType.PONG)
@@ -53,7 +54,7 @@ class Opened(Protocol):
 
     async def pong(self, message: bytes) -> None: ...
 
-    async def close(self, *, code: int = ...) -> bool: ...
+    async def close(self, *, code: int = ..., message: bytes = ...) -> bool: ...
 
 
 WebSocket = Union["web.WebSocketResponse[Any]", "aiohttp.ClientWebSocketResponse[Any]", Opened]
@@ -179,7 +180,13 @@ class WebSocketPipe:
         with contextlib.suppress(TimeoutError, *_FAILED):
             async with asyncio.timeout(_LAST_WORDS):
                 await self._socket.send_str(f"{_ERROR}{text[:_MAX_TEXT]}")
-                await self._socket.close(code=aiohttp.WSCloseCode.INTERNAL_ERROR)
+                code = aiohttp.WSCloseCode.INTERNAL_ERROR
+                await self._socket.close(code=code, message=_reason(text))
+
+
+def _reason(text: str) -> bytes:
+    """The beginning of it, as long as a frame of closing may have it: whoever only writes hears no text."""
+    return text.encode()[:_MOST_REASON].decode(errors="ignore").encode()
 
 
 async def _sent(sending: Awaitable[None]) -> None:

@@ -95,6 +95,20 @@ async def test_an_error_of_the_other_end_is_told_in_its_words() -> None:
         await pipe.close()
 
 
+async def test_whoever_only_writes_is_told_why_the_other_end_gave_up() -> None:
+    why = f"it is over: {'ö' * 100}"
+
+    async def serve(there: web.WebSocketResponse) -> None:
+        await WebSocketPipe(there).abort(why)
+
+    async with dialled(serve) as pipe:
+        with pytest.raises(PipeBroken, match="with code 1011: it is over: öö"):
+            while True:
+                await pipe.write(b"a")
+                await asyncio.sleep(0)
+        await pipe.close()
+
+
 async def test_an_error_of_this_end_reaches_the_other_that_reads_nothing_yet() -> None:
     reads, heard = asyncio.Event(), asyncio.Queue[aiohttp.WSMessage]()
 
