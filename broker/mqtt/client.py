@@ -207,7 +207,9 @@ class MqttConnection(asyncio.Protocol):
         """End it for a reason that the client has not chosen: its will is published. Once."""
         if self._over:
             return
-        _log.info("- MQTT client %r at %s: %s", self.client_id, self.connection.address, why)
+        address = self.connection.address
+        if self._connecting.asked or self._port.throttle.is_new(address, why):  # else a probe of a monitor
+            _log.info("- MQTT client %r at %s: %s", self.client_id, address, why)
         if self._running:
             self._publishing.flush()  # its QoS 2 identifiers are kept, so the messages must be
         self._last_words(why, reason)

@@ -16,6 +16,7 @@ from broker.entrance.entrance import Entrance
 from broker.host import Host
 from broker.http.encrypted import Encrypted, Failed
 from broker.intake import Acceptor, Admission, Guest, Narrow, open_listeners
+from broker.log_throttle import LogThrottle
 from broker.mqtt.client import MqttConnection
 from broker.mqtt.names import DoorNames
 from broker.mqtt.ports import Entered
@@ -44,6 +45,7 @@ class Door:
         self.entrance = entrance
         self._intake = intake
         self._refused = refused
+        self.throttle = LogThrottle()
         self.names = DoorNames(site.mqtt.queue_prefix, site.name)
         self.max_packet = site.limits.max_message + _HEADROOM
         self.max_keep_alive = site.mqtt.max_keep_alive or 0

@@ -8,6 +8,7 @@ from broker.core.node import NodeCore
 from broker.core.sessions.sessions import Connection
 from broker.entrance.entrance import Entrance
 from broker.host import Host
+from broker.log_throttle import LogThrottle
 from broker.mqtt.names import DoorNames
 from broker.mqtt.reasons import Reason
 from sapwood.protocol.session_frames import ClientFrame
@@ -77,7 +78,12 @@ class Entered(Protocol):
 
 
 class Clients(Protocol):
-    """The port, as its connections know it. `max_packet`: bytes. `max_keep_alive`: seconds, 0 = any."""
+    """The port, as its connections know it. `max_packet`: bytes. `max_keep_alive`: seconds, 0 = any.
+    `throttle`: of what the log says of connections without a CONNECT.
+    """
+
+    @property
+    def throttle(self) -> LogThrottle: ...
 
     @property
     def host(self) -> Host: ...

@@ -1,6 +1,7 @@
 """An MQTT client has a slice of the loop like everybody: between its packets others have their turns."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from itertools import pairwise
@@ -68,6 +69,23 @@ async def logged_in(folder: Path) -> AsyncIterator[tuple[asyncio.StreamReader, a
 def publish(number: int) -> bytes:
     """QoS 1, to a queue."""
     return b"\x32\x0c\x00\x07queue/q" + number.to_bytes(2) + b"x"
+
+
+async def test_connections_without_a_connect_are_said_once_of_a_host_and_not_each(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "sapwood.mqtt")
+    async with logged_in(tmp_path) as (_, writer):
+        host, port = writer.get_extra_info("peername")[:2]
+        for _ in range(5):
+            probe, ending = await asyncio.open_connection(host, port)
+            ending.write_eof()
+            assert await asyncio.wait_for(probe.read(), 120) == b""
+            ending.close()
+        writer.write_eof()
+    said = [each.getMessage() for each in caplog.records]
+    ended = [text.partition(" at ")[0] for text in said if text.startswith("- ")]
+    assert ended == ["- MQTT client ''", "- MQTT client 'a'"]
 
 
 async def test_others_have_turns_between_the_packets_of_a_client(
