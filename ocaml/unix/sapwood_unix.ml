@@ -18,7 +18,6 @@ module Io = struct
   let fail = raise
   let catch act handle = try act () with error -> handle error
   let sleep = Thread.delay
-  let spawn act = ignore (Thread.create act ())
   let passes error = error = Sys.Break
   let only = Mutex.create ()
 
@@ -27,6 +26,31 @@ module Io = struct
     Fun.protect act ~finally:(fun () -> Mutex.unlock lock)
 
   let atomic act = holding only act
+
+  (* A thread that has ended its work waits for more: OCaml 4.13 never gives back 4 KiB of each that was begun. *)
+  let works : (unit -> unit) Queue.t = Queue.create ()
+  let idle = ref 0
+  let more = Condition.create ()
+
+  let next () =
+    incr idle;
+    Fun.protect
+      ~finally:(fun () -> decr idle)
+      (fun () ->
+        while Queue.is_empty works do
+          Condition.wait more only
+        done;
+        Queue.pop works)
+
+  let rec work () =
+    let act = atomic next in
+    (try act () with error -> !Sapwood.Errors.log ("sapwood: ! a thread failed: " ^ Printexc.to_string error));
+    work ()
+
+  let spawn act =
+    atomic (fun () ->
+        Queue.add act works;
+        if Queue.length works > !idle then ignore (Thread.create work ()) else Condition.signal more)
 
   let wait_at_most socket seconds =
     Unix.setsockopt_float socket.descriptor SO_RCVTIMEO seconds;

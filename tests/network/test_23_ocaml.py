@@ -91,6 +91,7 @@ async def test_calls_across_the_tree_end_as_the_service_says(kind: str, tree: Ne
         assert json.loads(said[9]) == [{**told, "text": "Says it again."}]
         assert said[10:] == [
             "30 right",
+            "few threads",
             '"echo" of nobody reads this was not answered in time',
             "the session was closed: make another one",
         ]

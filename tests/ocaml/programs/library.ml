@@ -70,6 +70,7 @@ module Acts (W : Way.S) = struct
     match call.parameters with
     | [ ("fail", _) ] -> failwith "on purpose"
     | [ ("cancel", _) ] -> fail Lwt.Canceled
+    | [ ("thread", _) ] -> return (`Int (Thread.id (Thread.self ())))
     | [ ("refuse", data) ] -> raise (Errors.Service (Fault.make ~data "NO" "no"))
     | [ ("large", _) ] -> return (`String (String.make 20_000_000 'x'))
     | parameters -> return (`Assoc parameters)
@@ -117,6 +118,13 @@ module Acts (W : Way.S) = struct
     in
     let* () = both (List.init 30 one) in
     say "%d right" !right;
+    let threads = Hashtbl.create 40 in
+    let thread _ =
+      let* answer = Rpc.request rpc (echo [ ("thread", `Int 1) ]) in
+      return (Hashtbl.replace threads answer ())
+    in
+    let* () = each thread (List.init 40 Fun.id) in
+    say "%s" (if Hashtbl.length threads <= 8 then "few threads" else "many threads");
     let* () = ask (Rpc.at rpc ~queue:"nobody reads this" ~timeout:0.5) (echo []) in
     Rpc.close rpc;
     ask rpc (echo [])
