@@ -25,6 +25,8 @@ _node = logging.getLogger("sapwood.node")
 _AGAIN: Final = 10.0
 _LOOKED_AT: Final = 1000
 _MOST_AT_ONCE: Final = 20
+_LONGEST: Final = 300
+"""Characters of the reason of a dead letter, which may be a broker's own words."""
 
 
 class Seldom:
@@ -135,7 +137,9 @@ class OperatorLog:
                 header = copy.stored.header
                 fields |= {"bundle": header.id.hex(), "destination": str(header.destination)}
                 fields |= {"link": copy.came} if copy.came else {}
+                why = copy.note.partition(": ")[2][:_LONGEST]
                 example = f"; the latest: {header.id.hex()} for {header.destination}"
+                example += f": {why}" if why else ""
             _dead.warning("! %s: %s%s", counted(count, "dead letter"), reason, example, extra=fields)
 
     def _latest(self, reason: str) -> QueueEntry | None:

@@ -5,7 +5,6 @@ core's work, or the other way round: both directions gather until the loop's nex
 """
 
 import asyncio
-import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -18,7 +17,6 @@ from sapwood.protocol.destinations import Destination, topic
 from treeconnector.edge import BrokerConsumer, BrokerDelivery, Taken
 from treeconnector.patterns import matches
 
-_log = logging.getLogger("sapwood.site")
 _LOOK_AGAIN: Final = 0.25
 
 
@@ -100,7 +98,6 @@ class SiteLine:
 
     def refuse(self, id: int, reason: str) -> None:
         if self.open:
-            _log.warning("! the site's broker refuses a message: %s", reason, extra={"reason": reason})
             self._advance()
             self._host.core.site.refuse(id, reason)
             self._host.wake()

@@ -150,14 +150,23 @@ class Management:
 
     async def _bound_to(self, vhost: str, exchange: str) -> list[_Binding]:
         path = f"/exchanges/{_quoted(vhost)}/{_quoted(exchange)}/bindings/source"
-        return cast("list[_Binding]", await self._get(path, list[_Binding]))
+        return cast("list[_Binding]", await self._of_exchange(path, list[_Binding]))
+
+    async def _of_exchange(self, path: str, kind: Any) -> Any:
+        """A list; empty where there is no such exchange, since one may be deleted while all runs."""
+        try:
+            return await self._get(path, kind)
+        except ManagementError as error:
+            if error.status == 404:
+                return []
+            raise
 
     async def sources(self, vhost: str, exchange: str) -> set[str]:
         """The exchanges from which messages come to an exchange, directly and through others."""
         found, left = set[str](), [exchange]
         while left and len(found) < _MOST_SOURCES:
             path = f"/exchanges/{_quoted(vhost)}/{_quoted(left.pop())}/bindings/destination"
-            new = {each.source for each in await self._get(path, list[_Source])} - found - {exchange}
+            new = {each.source for each in await self._of_exchange(path, list[_Source])} - found - {exchange}
             found |= new
             left += new
         return found

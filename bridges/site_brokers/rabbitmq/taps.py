@@ -4,7 +4,6 @@ Law: messages are acknowledged in the order in which they came on their channel.
 all before it, so none is sent after a batch that could not be handed over.
 """
 
-import logging
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,8 +12,6 @@ from bridges.amqp.connection import Channel
 from bridges.amqp.frames import Incoming
 from bridges.site_brokers.rabbitmq.messages import unreadable
 from treeconnector.edge import Taken
-
-_log = logging.getLogger("sapwood.site")
 
 Read = Callable[[Incoming], Taken | None]
 
@@ -57,9 +54,6 @@ class Tap:
         try:
             return self.read(message)
         except Exception as mistake:
-            _log.warning(
-                "! a message of %s cannot be read: %r", self.queue, mistake, extra={"queue": self.queue}
-            )
             return unreadable(message, mistake)
 
     def handed(self, last: Incoming) -> TapBatch:

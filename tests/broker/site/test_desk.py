@@ -150,6 +150,24 @@ async def test_a_broker_that_ends_each_connection_at_once_is_tried_again_with_pa
         assert node.report.desk.failures == 3
 
 
+async def test_a_broker_that_refuses_very_much_does_not_fill_the_log(
+    visit: Visit, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each is a dead letter, and these are counted there, with the latest one's reason."""
+    async with visit("queue:orders") as (_, bridge):
+
+        def deliver(batch: Sequence[BrokerDelivery]) -> None:
+            for delivery in batch:
+                bridge.desk.refuse(delivery.id, "REFUSED_BY_BROKER: queue 'orders' does not take it (full?)")
+
+        bridge.deliver = deliver  # type: ignore[method-assign]
+        bridge.desk.take([Taken(parse("queue:orders"), Message(b"order"))] * 50, lambda: None)
+        await until(lambda: "sapwood.dead" in {record.name for record in caplog.records})
+    said = [each.getMessage() for each in caplog.records if each.name in ("sapwood.site", "sapwood.dead")]
+    assert len([text for text in said if "REFUSED_BY_BROKER" in text]) <= 2
+    assert [text for text in said if text.endswith(": queue 'orders' does not take it (full?)")]
+
+
 async def test_a_mistake_over_what_is_on_disk_ends_the_connection_and_not_the_node(visit: Visit) -> None:
     def fail() -> None:
         raise OSError(errno.ENOSPC, "No space left on device")

@@ -55,6 +55,13 @@ async def test_bindings_through_other_exchanges_are_listed_as_if_they_were_direc
     assert behind == {"all", "some", "one"}
 
 
+async def test_an_exchange_that_is_not_there_has_no_bindings(rabbitmq: RabbitServer, vhost: str) -> None:
+    """The list of queues, which is asked for with it, holds all the same."""
+    management = Management(rabbitmq.management_uri, "guest", "guest")
+    assert await management.bindings(vhost, "deleted") == ([], set())
+    assert await management.sources(vhost, "deleted") == set()
+
+
 async def test_who_is_not_let_in_is_told_so(rabbitmq: RabbitServer, vhost: str) -> None:
     with pytest.raises(ManagementError, match="does not let user 'guest' in") as refused:
         await Management(rabbitmq.management_uri, "guest", "wrong").queues(vhost)
