@@ -19,7 +19,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 from audit.clocks import clock
 from audit.listing import LogFile, partitions
 from audit.queries import quoted
-from audit.schema import EVENTS, LOG, arrow_schema
+from audit.schema import CHECKED, EVENTS, LOG, arrow_schema, checked
 from audit.sums import MACROS, Sums
 
 if TYPE_CHECKING:
@@ -58,7 +58,8 @@ class Direct(NamedTuple):
 
     def by_file(self, sums: Sums) -> "DataFrame":
         """`sums` of each file, `source` being its place in the listing; clocks are compared with the file."""
-        return self._frame(sums, [[_view([file], _clock(file)) for file in task] for task in self.tasks])
+        views = [[_view([file], _clock(file), _CHECKED) for file in task] for task in self.tasks]
+        return self._frame(sums, views)
 
     def parts(self, sums: Sums, nodes: Table | None = None) -> "DataFrame":
         """`sums` of each task's files, whose clocks are right; of some nodes, or of all."""
@@ -133,12 +134,15 @@ def _clock(file: _File) -> str:
     return clock(time="log.at", written=str(file.written))
 
 
-def _view(files: Sequence[_File], clocked: str) -> str:
+_CHECKED: Final = f"* replace ({', '.join(f'{checked(name)} as {name}' for name in CHECKED)})"
+
+
+def _view(files: Sequence[_File], clocked: str, all_columns: str = "*") -> str:
     columns = ", ".join(files[0].columns)
     paths = ", ".join(quoted(file.path) for file in files)
     found = f"read_parquet([{paths}], hive_partitioning = false)"
     source = f"{clocked} as clock, {files[0].number}::bigint as {SOURCE}"
-    return f"select *, {source} from (select {columns} from {found}) as log"  # noqa: S608
+    return f"select {all_columns}, {source} from (select {columns} from {found}) as log"  # noqa: S608
 
 
 def _still_there(file: _File) -> bool:

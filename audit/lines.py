@@ -20,7 +20,7 @@ from audit.clocks import JUMP, clock
 from audit.listing import LogFile, still_there
 from audit.queries import query
 from audit.rollup import is_time, merged, rollup
-from audit.schema import COMPARED, EVENTS, LOG, NEWEST, OPERATIONS
+from audit.schema import CHECKED, COMPARED, EVENTS, LOG, NEWEST, OPERATIONS, checked
 from audit.session import fetch
 
 if TYPE_CHECKING:
@@ -56,7 +56,8 @@ class Dialect(NamedTuple):
 
 
 def _own_columns() -> list[Column]:
-    others = [F.col(f"row.{field.name}").alias(field.name) for field in LOG if field.name != "at"]
+    texts = {name: checked(name, "row.") if name in CHECKED else f"row.{name}" for name in LOG.names}
+    others = [F.expr(text).alias(name) for name, text in texts.items() if name != "at"]
     return [F.try_to_timestamp("row.at").alias("at"), *others]
 
 

@@ -29,7 +29,7 @@ from audit.lines import USABLE, fate
 from audit.listing import LogFile, partitions
 from audit.queries import query, rows
 from audit.rollup import merged, sums
-from audit.schema import COMPARED, EVENTS, LOG, NEWEST
+from audit.schema import CHECKED, COMPARED, EVENTS, LOG, NEWEST, checked
 from audit.session import fetch
 
 if TYPE_CHECKING:
@@ -259,10 +259,11 @@ def _open(spark: "SparkSession", listing: Sequence[LogFile]) -> DataFrame:
         F.col("_metadata.file_size").alias("size"),
     )
     named = [part.select(*LOG.names, *more) for part in parts]
+    numbers = {name: F.expr(checked(name)) for name in CHECKED}
     whole = named[0]
     for part in named[1:]:
         whole = whole.unionByName(part)
-    return whole
+    return whole.withColumns(numbers)
 
 
 def _events(frame: DataFrame, since: datetime | None, *, clocked: bool) -> DataFrame:

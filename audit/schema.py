@@ -53,6 +53,18 @@ LOG: Final = structure(
 """One row an event, as nodes and the simulation write it; logs of schema 1 have no `series` and `seq`."""
 
 
+_MOST: Final = {"bytes": 2**32, "series": 2**53, "seq": 2**53}
+
+
+def checked(column: str, of: str = "") -> str:
+    """`event` or `bytes` of a row, as a text of `sums`; null where one of its numbers is none that a node
+    writes. So it is no row: a single such number, of a damaged disk, would be more than all sums hold. `of`:
+    how the columns' names begin."""
+    known = (f"coalesce({of}{name} between 0 and {most}, true)" for name, most in _MOST.items())
+    return f"case when {' and '.join(known)} then {of}{column} end"
+
+
+CHECKED: Final = ("event", "bytes")
 COMPARED: Final = tuple(name for name in LOG.names if name not in ("tree", "region", "depth"))
 """What is read of a row, and what two rows are compared by. Of a copy of Parquet outside its folders tree and
 region are not known."""

@@ -63,6 +63,8 @@ _LOCAL_CLUSTER: Final = re.compile(
     r"local-cluster\[\s*(?P<workers>\d+)\s*,\s*(?P<cores>\d+)\s*,\s*(?P<memory>\d+)\s*\]"
 )
 """Wrinkle: an executor asks for 1 GiB whatever its worker has, and waits for ever if that is less."""
+_LOGS: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+"""Where Spark's Python writes each error of a query, with the stack of Java, before it raises it."""
 _GONE: Final = "its Java has ended"
 _RESULTS_DEPEND_ON: Final = {
     "spark.sql.session.timeZone": "UTC",
@@ -136,6 +138,7 @@ class Starting:
     def session(self) -> "SparkSession":
         """Wait for Java, and start the session. Raises `SetUpError`."""
         from pyspark import SparkContext
+        from pyspark.logger import PySparkLogger
         from pyspark.sql import SparkSession
 
         conf = _conf(self._settings)
@@ -146,6 +149,8 @@ class Starting:
         except Exception as error:
             raise SetUpError(f"Spark does not start: {_first_line(error)}") from error
         self._java = None
+        for name in _LOGS:
+            PySparkLogger.getLogger(name).disabled = True
         return session
 
 

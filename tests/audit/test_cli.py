@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import logging
 import os
 import subprocess
 import sys
@@ -206,6 +207,8 @@ def test_what_spark_fails_of_is_one_line_and_what_to_do(
     sizes: list[int], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
     fails: Callable[["SparkSession"], None], said: str
 ) -> None:  # fmt: skip
+    logged: list[logging.LogRecord] = []
+    monkeypatch.setattr(logging.Logger, "handle", lambda _, record: logged.append(record))
     monkeypatch.setattr(run, "audit", lambda spark, *_: fails(spark))
     assert cli.main([str(DATA / "demo"), "--deployment", str(DATA / "stores.csv")]) == 1
     told = capsys.readouterr().err.splitlines()
@@ -213,6 +216,7 @@ def test_what_spark_fails_of_is_one_line_and_what_to_do(
     assert said in told[-2]
     assert "--spark" in told[-1]
     assert not any("\tat org." in line for line in told)
+    assert not logged, "the stack of Java, by Spark's Python"
 
 
 def test_an_interrupt_that_breaks_the_connection_to_spark_is_one(

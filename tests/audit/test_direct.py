@@ -161,6 +161,9 @@ UNUSUAL: dict[str, Callable[[Path], None]] = {
         at / "node=bath" / "a.parquet", ROW, schema=without("node")
     ),
     "a file and its path with a column": lambda at: write(at / "tree=acme" / "a.parquet", ROW),
+    "numbers that no node writes": lambda at: write(
+        at / "a.parquet", ROW, *(ROW | {"seq": 2**63 - n, "bytes": 2**63 - n} for n in (1, 2, 3))
+    ),
     "a damaged file": damaged,
 }  # fmt: skip
 
@@ -172,6 +175,8 @@ def test_what_is_not_as_it_should_be_is_read_by_spark(
     UNUSUAL[what](tmp_path)
     intake = taken(spark, tmp_path)
     assert intake.direct is None
+    if what == "numbers that no node writes":
+        assert (intake.files["rows"].to_pylist(), intake.files["unknown"].to_pylist()) == ([1], [3])
     monkeypatch.setattr(direct, "LEAST", 2**40)
     there = taken(spark, tmp_path)
     assert found(intake.rolled) == found(there.rolled)

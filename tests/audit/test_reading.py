@@ -77,6 +77,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         + line(node="back", at="2026-03-14T08:30:00Z", op="stop")
     )
     (top / "times.jsonl").write_bytes(line(at="+294247-01-10T04:00:54.775807Z") + line(node="early"))
+    (top / "numbers.jsonl").write_bytes(
+        line(bytes=2**63 - 1) * 2
+        + line(bytes=-1)
+        + line(seq=-1)
+        + line(seq=2**63 - 1)
+        + line(series=2**62)
+        + line(node="sound", bytes=40, series=1795251300, seq=1)
+    )
     (top / "long.jsonl").write_bytes(line(node="x" * LONGEST) + line(node="after"))
     (top / "marked.jsonl.gz").write_bytes(gzip.compress(b"\xef\xbb\xbf" + line(node="marked")))
     (top / "gone.jsonl").symlink_to(top / "rotated.jsonl")
@@ -104,7 +112,7 @@ def test_every_file_is_told_and_what_is_no_log_too(
 ) -> None:
     logs = [path for path in folder.rglob("*") if path.is_file() and format_of(path.name)]
     assert set(by_name) == {*(quote(path.name) for path in logs), "late.jsonl"}
-    assert len(by_name) == 16
+    assert len(by_name) == 17
     assert {Path(name).name for name in intake.ignored} == {
         "notes.txt",
         ".n.advisories-000001.jsonl.part",
@@ -165,6 +173,7 @@ def test_two_rows_on_one_line_are_malformed_and_what_only_looks_so_is_a_row(
 
 def test_what_no_memory_and_no_calendar_holds_is_told_and_the_rest_is_read(by_name: dict[str, Any]) -> None:
     assert (by_name["long.jsonl"].rows, by_name["times.jsonl"].rows) == (1, 1)
+    assert (by_name["numbers.jsonl"].rows, by_name["numbers.jsonl"].malformed) == (1, 6)
     assert "a line of more than" in by_name["long.jsonl"].fault
     assert by_name["times.jsonl"].untimed == 1
     assert (by_name["marked.jsonl.gz"].rows, by_name["marked.jsonl.gz"].fault) == (1, None)
