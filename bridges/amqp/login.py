@@ -6,6 +6,7 @@ from pika.adapters.utils.connection_workflow import AMQPConnectorStackTimeout
 from pika.exceptions import (
     AMQPConnectionError,
     ConnectionClosed,
+    ConnectionClosedByBroker,
     ProbableAccessDeniedError,
     ProbableAuthenticationError,
 )
@@ -15,6 +16,9 @@ from bridges.amqp.errors import ACCESS_REFUSED, AmqpAbsent, AmqpRefused, AmqpUnr
 from bridges.amqp.server import Server
 from bridges.tls import CERTIFICATE
 
+_PASSING: Final = (" limit (", "is down")
+"""Of why a virtual host lets nobody in: that may end by itself."""
+_QUOTES: Final = "'\""
 _NEVER: Final = (ACCESS_REFUSED, 530)
 """Reply codes to a connection that is not let in: not allowed, or no such virtual host."""
 
@@ -29,8 +33,10 @@ def why_not(server: Server, error: BaseException) -> AmqpUnreachable:
                 " the broker's own machine only"
             )
         if isinstance(each, ProbableAccessDeniedError):
-            return AmqpRefused(
-                f"{where} does not let user {server.user!r} into the virtual host {server.vhost!r}:"
+            words = _words(each)
+            refused = AmqpUnreachable if any(one in words for one in _PASSING) else AmqpRefused
+            return refused(
+                f"{where} does not let user {server.user!r} into the virtual host {server.vhost!r}{words}:"
                 f" rabbitmqctl set_permissions -p {server.vhost} {server.user} '.*' '.*' '.*'"
             )
         if isinstance(each, ConnectionClosed):
@@ -54,6 +60,12 @@ def _causes(error: BaseException) -> list[BaseException]:
         inner = [*getattr(each, "exceptions", ()), getattr(each, "exception", None), *each.args]
         found += [one for one in inner if isinstance(one, BaseException) and one not in found]
     return found
+
+
+def _words(error: BaseException) -> str:
+    """The broker's own, of an error that pika kept as a text: there may be a limit, or no such host."""
+    name, _, words = str(error).partition(") ")
+    return f" ({words.strip(_QUOTES)})" if name.startswith(ConnectionClosedByBroker.__name__) else ""
 
 
 def said(error: BaseException) -> str:

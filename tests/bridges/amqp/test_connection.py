@@ -7,7 +7,7 @@ import pytest
 from rabbitmq_server import RabbitServer
 
 from bridges.amqp.connection import Channel, Connection
-from bridges.amqp.errors import AmqpLost, AmqpUnreachable, ChannelLost, Unencodable
+from bridges.amqp.errors import AmqpLost, AmqpRefused, AmqpUnreachable, ChannelLost, Unencodable
 from bridges.amqp.frames import Incoming
 from bridges.amqp.server import Server
 
@@ -77,6 +77,16 @@ async def test_a_negative_priority_gives_way_to_plain_consumers(connect) -> None
         while len(got) < 20:
             await asyncio.sleep(0.01)
     assert set(got) == {b"theirs"}
+
+
+async def test_a_virtual_host_that_lets_nobody_in_says_why(rabbitmq: RabbitServer, vhost: str) -> None:
+    """There may be a limit, or no such host: who has all permissions looks for them in vain."""
+    rabbitmq.api("PUT", f"/vhost-limits/{vhost}/max-connections", {"value": 0})
+    with pytest.raises(AmqpUnreachable, match=r"\(NOT_ALLOWED - .*limit \(0\) is reached\)") as refused:
+        await Connection.open(Server(rabbitmq.uri(vhost), timeout=30))
+    assert not isinstance(refused.value, AmqpRefused)  # that would stop a node that starts
+    with pytest.raises(AmqpRefused, match=r"\(NOT_ALLOWED - vhost no-such not found\)"):
+        await Connection.open(Server(rabbitmq.uri("no-such"), timeout=30))
 
 
 async def test_a_question_that_the_broker_does_not_like_ends_the_channel_only(connect) -> None:
