@@ -6,7 +6,7 @@ applications and browsers share the port with links. Errors name the file and wh
 """
 
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -76,6 +76,34 @@ def server_context(
         _load_ca(context, client_ca)
         context.verify_mode = ssl.CERT_OPTIONAL
     return context
+
+
+class ChangingContext:
+    """What a port listens with, of files that may be renewed meanwhile. `context`: to listen with.
+
+    Law: a connection begins with the files as they were read last; one that is up stays as it is.
+    """
+
+    def __init__(self, make: Callable[[], ssl.SSLContext]) -> None:
+        """`make` reads the files. Raises what it raises."""
+        self._make = make
+        self._present = make()
+        self.context = make()
+        self.context.sni_callback = self._choose
+
+    def __repr__(self) -> str:
+        return f"<ChangingContext {self._present}>"
+
+    def fresh(self) -> ssl.SSLContext:
+        """The files as they are now, for `become`. Raises what `make` raises."""
+        return self._make()
+
+    def become(self, fresh: ssl.SSLContext) -> None:
+        self._present = fresh
+
+    def _choose(self, connection: ssl.SSLSocket | ssl.SSLObject, _host: str | None, _first: object) -> None:
+        """Is asked for each connection, whatever host that names or none."""
+        connection.context = self._present
 
 
 def is_not_tls(error: object) -> bool:

@@ -1,9 +1,11 @@
 """Access to a node for children, applications and accounts, and their rights, as its file says.
 
-The file may be read again while the node runs; all that it says of others needs a restart.
+The file may be read again while the node runs, and with it certificate and key of its port; all that it says
+of others needs a restart.
 """
 
 import logging
+import ssl
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -20,6 +22,7 @@ from broker.forwards.forwards import Forwards
 from broker.grants import Grants
 from broker.host import Host
 from broker.link_secrets import LinkSecrets
+from broker.settings import server_tls
 from config.alarms import rules_of
 from config.errors import ConfigurationError
 from config.fields import differing
@@ -54,6 +57,7 @@ class Access:
     ) -> None:
         core = host.core
         self.operators = operators_of(site)
+        self._tls = server_tls(site) if registry is None else None
         self._host = host
         self._site = site
         self._secrets, self.grants = secrets, grants
@@ -72,6 +76,13 @@ class Access:
 
     def __repr__(self) -> str:
         return f"<Access to {self._site.name}: {self._secrets!r} {self.grants!r}>"
+
+    @property
+    def port_tls(self) -> ssl.SSLContext | None:
+        """What this node's port listens with, None = without TLS."""
+        if self.registry is not None:
+            return self.registry.authority.context
+        return self._tls.context if self._tls is not None else None
 
     def _ask_registry(self) -> None:
         """Children that joined by invitation are in no file."""
@@ -105,12 +116,15 @@ class Access:
             policy = policy_of(site)
             operators = operators_of(site)
             receiver = receiver_of(site)
+            fresh = self._tls.fresh() if self._tls is not None else None
         except (ConfigurationError, PasswordError, TlsError) as error:
             _log.warning("! the file was not read again, nothing has changed: %s", error)
             raise SwitchError(str(error)) from None
         self._become(site, secrets)
         self.entrance.configure(policy)
         self.operators.become(operators)
+        if self._tls is not None and fresh is not None:
+            self._tls.become(fresh)
         if self.alarms is not None:
             self.alarms.configure(rules_of(site.alarms), receiver, site.alarms.webhook.least)
         away = self._turn_away()

@@ -47,7 +47,6 @@ from broker.settings import (
     intake_bounds,
     link_settings,
     mesh_settings,
-    server_tls,
 )
 from broker.shares import Shares
 from broker.site.desk import desk_of
@@ -266,8 +265,7 @@ class Node:
         from broker.http.port import listen
 
         listener, report, wires = self.site.listener, self.report, self.driver.wires
-        registry = report.access.registry
-        tls = registry.authority.context if registry is not None else server_tls(self.site)
+        tls = report.access.port_tls
         if self.site.mqtt.port is not None:
             from broker.mqtt.door import Door
 

@@ -1,11 +1,10 @@
 """From a site's configuration to what the cores, links and HTTP need of it."""
 
 import socket
-import ssl
 from pathlib import Path
 from typing import Final
 
-from bridges.tls import TlsSettings, server_context
+from bridges.tls import ChangingContext, TlsSettings, server_context
 from broker.core.settings import CoreSettings, MeshSettings, Overflow, QueuePolicy
 from broker.entrance.operators import Operators
 from broker.http.settings import HttpSettings
@@ -125,10 +124,12 @@ def intake_bounds(site: Site) -> Bounds:
     return wanted.within(most_files())
 
 
-def server_tls(site: Site) -> ssl.SSLContext | None:
-    """TLS of the node's own port, None where the site has none."""
+def server_tls(site: Site) -> ChangingContext | None:
+    """TLS of the node's own port, None where the site's file names no certificate."""
     tls = site.listener.tls
-    return server_context(tls.certificate, tls.key, tls.client_ca) if tls.certificate else None
+    if not tls.certificate:
+        return None
+    return ChangingContext(lambda: server_context(tls.certificate, tls.key, tls.client_ca))
 
 
 def announced(site: Site, port: int) -> list[str]:

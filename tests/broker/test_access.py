@@ -1,0 +1,74 @@
+"""What is read again while a node runs: here certificate and key of its port."""
+
+import ssl
+from asyncio import open_connection
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import trustme
+
+from broker.core.errors import SwitchError
+from broker.node import Node
+from config.model import AdvisoryLog, Listener, ServerTls, Site
+from config.rules import check
+
+AUTHORITY = trustme.CA()
+
+
+def renew(folder: Path) -> bytes:
+    """Put another certificate in place; in DER."""
+    made = AUTHORITY.issue_cert("localhost", "127.0.0.1")
+    made.private_key_pem.write_to_path(str(folder / "node.key"))
+    made.cert_chain_pems[0].write_to_path(str(folder / "node.pem"))
+    return ssl.PEM_cert_to_DER_cert(made.cert_chain_pems[0].bytes().decode())
+
+
+async def shown(node: Node) -> bytes | None:
+    """The certificate that a new connection is shown."""
+    trusting = ssl.create_default_context()
+    AUTHORITY.configure_trust(trusting)
+    _, writer = await open_connection("127.0.0.1", node.port, ssl=trusting)
+    line = writer.get_extra_info("ssl_object")
+    writer.transport.abort()
+    certificate: bytes | None = line.getpeercert(binary_form=True)
+    return certificate
+
+
+@pytest.fixture
+async def node(tmp_path: Path) -> AsyncIterator[Node]:
+    AUTHORITY.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
+    renew(tmp_path)
+    tls = ServerTls(
+        certificate=tmp_path / "node.pem", key=tmp_path / "node.key", client_ca=tmp_path / "ca.pem"
+    )
+    site = check(
+        Site(
+            name="hq",
+            data=tmp_path,
+            listener=Listener(port=0, tls=tls),
+            advisory_log=AdvisoryLog(enabled=False),
+        )
+    )
+    made = Node(site, read=lambda: site)
+    await made.start()
+    yield made
+    await made.stop()
+
+
+async def test_a_certificate_that_was_renewed_counts_once_the_file_is_read_again(
+    node: Node, tmp_path: Path
+) -> None:
+    """The one of the start was shown until it ended, and then no child came in any more."""
+    renewed = renew(tmp_path)
+    assert await shown(node) != renewed
+    assert node.report.access.read_again() == ([], [])
+    assert await shown(node) == renewed
+
+
+async def test_a_damaged_certificate_changes_nothing_and_is_named(node: Node, tmp_path: Path) -> None:
+    before = await shown(node)
+    (tmp_path / "node.pem").write_text("cut short")
+    with pytest.raises(SwitchError, match=r"node\.pem and .*node\.key are not a PEM certificate"):
+        node.report.access.read_again()
+    assert await shown(node) == before
