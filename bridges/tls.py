@@ -79,7 +79,7 @@ def server_context(
 
 
 class ChangingContext:
-    """What a port listens with, of files that may be renewed meanwhile. `context`: to listen with.
+    """The context of a port whose files may be renewed meanwhile. `context`: to listen with.
 
     Law: a connection begins with the files as they were read last; one that is up stays as it is.
     """

@@ -79,7 +79,7 @@ class Access:
 
     @property
     def port_tls(self) -> ssl.SSLContext | None:
-        """What this node's port listens with, None = without TLS."""
+        """To listen with at this node's port, None = without TLS."""
         if self.registry is not None:
             return self.registry.authority.context
         return self._tls.context if self._tls is not None else None

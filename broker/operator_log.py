@@ -27,6 +27,12 @@ _LOOKED_AT: Final = 1000
 _MOST_AT_ONCE: Final = 20
 _LONGEST: Final = 300
 """Characters of the reason of a dead letter, which may be a broker's own words."""
+_LOST: Final = "state was lost at one end"
+
+
+def _stand(link: Neighbour) -> tuple[int, int, bytes]:
+    """How often state was lost, how many bundles with it, and whose store is there."""
+    return link.detail.gaps, link.detail.gap_messages, link.store_id
 
 
 class Seldom:
@@ -57,7 +63,7 @@ class OperatorLog:
         self._core = core
         self._clock = clock
         self._states: dict[str, tuple[str, float]] = {}
-        self._gaps = {name: link.detail.gaps for name, link in core.neighbours.items()}
+        self._gaps = {name: _stand(link) for name, link in core.neighbours.items()}
         self._holding: set[str] = set()
         self._full: set[Spool] = set()
         self._refusing = ""
@@ -94,15 +100,18 @@ class OperatorLog:
                 self._gap(link)
 
     def _gap(self, link: Neighbour) -> None:
-        """Has the neighbour, or have we, lost state since the link was up last?"""
-        if link.detail.gaps > self._gaps.get(link.name, 0):
+        """Has the neighbour, or have we, lost state since the link was up last? Is it another machine?"""
+        gaps, bundles, store = self._gaps.get(link.name, (0, 0, b""))
+        self._gaps[link.name] = _stand(link)
+        if link.detail.gaps > gaps:
+            missing = link.detail.gap_messages - bundles
             _links.warning(
-                "! link %s: state was lost at one end, a new epoch begins; at least %s missing",
+                "! link %s: %s, a new epoch begins; at least %s missing",
                 link.name,
-                counted(link.detail.gap_messages, "bundle", "is", "are"),
-                extra=_about(link, count=link.detail.gap_messages),
+                "its store is another one than before" if store not in (b"", link.store_id) else _LOST,
+                counted(missing, "bundle", "is", "are"),
+                extra=_about(link, count=missing),
             )
-        self._gaps[link.name] = link.detail.gaps
 
     def _holds(self) -> None:
         """Neighbours that have no room for something."""

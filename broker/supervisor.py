@@ -11,7 +11,7 @@ at once: that is worth a warning only once it has lasted for `dormant_after`.
 import asyncio
 import logging
 import random
-from typing import Protocol
+from typing import Final, Protocol
 
 from tenacity import RetryCallState, retry_if_exception_type
 
@@ -30,6 +30,7 @@ from treeconnector.link import Link
 from treeconnector.relations import Relation
 
 _log = logging.getLogger("sapwood.link")
+_MOST_WAYS: Final = 64
 
 
 class LinkLost(SapwoodError):
@@ -93,7 +94,7 @@ class Supervisor:
         self.failures = 0
         self.strangers = 0
         self._failing_since = 0.0
-        self._said = ("", logging.NOTSET)
+        self._said: dict[str, tuple[str, int]] = {}
 
     def __repr__(self) -> str:
         return f"<Supervisor {self._name or self.connector.uri} {self.state} failures={self.failures}>"
@@ -146,6 +147,7 @@ class Supervisor:
         if link.refusal not in (None, Refusal.BUSY):  # such as its name, which a node above knows elsewhere
             raise LinkLost(error)
         self.failures = 0
+        self._said.clear()
         self._note(f"lost the {self._what} at {uri}: {error}", logging.DEBUG)
         await asyncio.sleep(random.uniform(0, self._site.link.backoff_initial))
 
@@ -173,7 +175,7 @@ class Supervisor:
         rested = False
         while self._is_linked():
             rested, self.failures = True, 0
-            self._state, self.error, self._said = "waiting", "", ("", logging.NOTSET)
+            self._state, self.error, self._said = "waiting", "", {}
             await asyncio.sleep(self._site.link.backoff_initial)
         return rested
 
@@ -230,10 +232,12 @@ class Supervisor:
         self._note(str(error), logging.INFO if early else logging.WARNING)
 
     def _note(self, text: str, level: int) -> None:
-        """Say it once. That a link which was up is lost is in the log already."""
+        """Say it once for each way. That a link which was up is lost is in the log already."""
         self._state = "waiting"
-        if (text, level) != self._said:
-            self._said = text, level
+        if self._said.get(self.uri) != (text, level):
+            if len(self._said) >= _MOST_WAYS:
+                self._said.clear()
+            self._said[self.uri] = text, level
             fields = {"link": self.connector.uri, "relation": str(self.relation), "reason": text}
             _log.log(level, "! %s %s: %s", self._what, self.connector.uri, text, extra=fields)
         self.error = text

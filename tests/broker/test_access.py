@@ -1,4 +1,4 @@
-"""What is read again while a node runs: here certificate and key of its port."""
+"""Files that a running node reads again: certificate and key of its port."""
 
 import ssl
 from asyncio import open_connection

@@ -125,6 +125,22 @@ def test_a_lost_state_is_told_once(book: Book, york: Any) -> None:
     assert "at least 4 bundles" in gap
 
 
+def test_the_next_loss_is_told_by_itself_and_another_machine_as_that(book: Book, york: Any) -> None:
+    """It was told with all that was lost before, and a standby for a parent as a loss of state."""
+    york.store_id, york.detail.gaps, york.detail.gap_messages = b"one", 1, 4
+    book.journal.link("up", "york")
+    york.detail.gaps, york.detail.gap_messages = 2, 5
+    book.journal.link("up", "york")
+    york.store_id, york.detail.gaps, york.detail.gap_messages = b"two", 3, 7
+    book.journal.link("up", "york")
+    assert [line for line in book.said() if "epoch" in line] == [
+        "! link york: state was lost at one end, a new epoch begins; at least 4 bundles are missing",
+        "! link york: state was lost at one end, a new epoch begins; at least 1 bundle is missing",
+        "! link york: its store is another one than before, a new epoch begins; at least 2 bundles are"
+        " missing",
+    ]
+
+
 def test_a_neighbour_without_room(book: Book, york: Any) -> None:
     york.link = book.core.link_maker.accept()
     york.peer_holds.add("queue:sales")

@@ -160,6 +160,21 @@ async def test_a_link_that_is_refused_once_it_is_up_has_failed_and_the_next_one_
             assert "live elsewhere" in str(dialling(york)["error"])
 
 
+async def test_of_several_ways_that_fail_each_says_so_once(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    """They took turns, and each try was a line in the log, as long as the parent was away."""
+    await world.first.cut()
+    await world.second.cut()
+    async with running(world.york_with(uris=(world.second.uri,))) as york:
+        await until(lambda: int(str(dialling(york)["failures"])) >= 6)
+    said = [record.message for record in caplog.records if "cannot be reached" in record.message]
+    assert [line.uri in text for line, text in zip((world.first, world.second), said, strict=True)] == [
+        True,
+        True,
+    ]
+
+
 async def test_the_strategy_prefers_it_or_not(world: World) -> None:
     async with running(world.hq) as hq, running(world.york_with(strategy="load-shared")) as york:
         await until(lambda: linked_over(york, world.first))
