@@ -4,14 +4,14 @@ So one bundle alone of each such destination tries the new line. The peer says i
 before it acknowledges that bundle; without one the rest goes on with the acknowledgement. Else each break of
 a line would bring a whole window to where there is no room.
 
-Law: as many are remembered as a peer may hold at a time, the latest; not over a start of this node.
+Law: as many are remembered, and as many bytes, as a peer may hold at a time, the latest; not over a start of
+this node.
 """
 
 from collections.abc import Iterable, Iterator
-from itertools import islice
 from typing import Final
 
-from broker.core.links.peer_holds import MOST
+from broker.core.links.peer_holds import PeerHolds
 
 _NONE: Final[dict[str, None]] = {}
 _NO_TRIES: Final[dict[str, int]] = {}
@@ -34,9 +34,18 @@ class EarlierHolds:
 
     def line_is_back(self, held: Iterable[str]) -> None:
         """`held`: until the line broke; what was under way to try is among them."""
-        known = self._untried | dict.fromkeys(held)
-        self._untried = dict(islice(known.items(), max(len(known) - MOST, 0), None)) or _NONE
+        known = PeerHolds()
+        for each in (*held, *self._untried):
+            known.add(each)
+            if known.too_many:
+                known.discard(each)
+                break
+        self._untried = known.destinations
         self._tries = _NO_TRIES
+
+    def would_try(self, destination: str) -> bool:
+        """Would a bundle for this destination try one?"""
+        return destination in self._untried or "" in self._untried
 
     def tried_by(self, destination: str, number: int) -> Iterator[str]:
         """A bundle goes out under this number: what the peer is to be taken to hold until it answers."""

@@ -97,12 +97,15 @@ class Redrive:
         if closed := self._admission.closed:
             return 0, f"QUEUE_FULL: {closed}"
         to_a_link = queue is not None and queue.name.startswith("link:")
-        if header.destination.kind == Kind.TOPIC and not to_a_link:
+        if (header.destination.kind == Kind.TOPIC and not to_a_link) or not self._may_go(header):
             return MAX_MESSAGES, ""
-        queue = queue or self._custody.queue_for(self._lookup.address(header.destination))
-        policy = self._context.settings.policy(queue.destination or header.destination)
-        room = policy.max_messages - queue.messages if queue.size < policy.max_bytes else 0
-        return max(room, 0), f"QUEUE_FULL: {queue.name} has no room for more"
+        address = self._lookup.address(header.destination)
+        names = (header.destination, address)  # under its alias it waits but a moment
+        queues = {queue} if queue else {self._custody.queue_for(each) for each in names}
+        policy = self._context.settings.policy(address)
+        is_full = sum(each.size for each in queues) >= policy.max_bytes
+        room = 0 if is_full else policy.max_messages - sum(each.messages for each in queues)
+        return max(room, 0), f"QUEUE_FULL: {queue.name if queue else address} has no room for more"
 
     def give_back(self, chosen: Iterable[tuple[QueueEntry, int]]) -> int:
         """Route these messages of dead letters again; return how many.

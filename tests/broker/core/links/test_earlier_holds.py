@@ -1,7 +1,7 @@
 """Holds of a line that broke: each is tried by one bundle, until the peer has answered that."""
 
 from broker.core.links.earlier_holds import EarlierHolds
-from broker.core.links.peer_holds import MOST
+from broker.core.links.peer_holds import MOST, MOST_BYTES
 
 
 def test_one_bundle_of_each_destination_tries_until_it_is_answered() -> None:
@@ -40,6 +40,16 @@ def test_no_more_are_remembered_than_a_peer_may_hold() -> None:
     holds = EarlierHolds()
     holds.line_is_back(f"queue:{number}" for number in range(MOST))
     holds.line_is_back(["queue:late"])
-    assert list(holds.tried_by("queue:0", 1)) == []
-    assert list(holds.tried_by("queue:1", 2)) == ["queue:1"]
-    assert list(holds.tried_by("queue:late", 3)) == ["queue:late"]
+    assert list(holds.tried_by("queue:late", 1)) == ["queue:late"]
+    assert [f"queue:{number}" for number in range(MOST) if not holds.would_try(f"queue:{number}")] == [
+        f"queue:{MOST - 1}"
+    ]
+
+
+def test_nor_more_bytes_of_them() -> None:
+    """A peer with long names whose line breaks again and again made this node remember 20,000 of them."""
+    holds = EarlierHolds()
+    names = [f"topic:{number}{'x' * (MOST_BYTES // 20)}" for number in range(40)]
+    for name in names:
+        holds.line_is_back([name])
+    assert [holds.would_try(name) for name in names] == [False] * 21 + [True] * 19

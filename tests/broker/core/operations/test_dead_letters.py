@@ -87,6 +87,17 @@ def test_an_operator_fills_no_queue_beyond_what_it_may_hold(forest: Forest, over
     assert reader.payloads == [b"%d" % n for n in range(8)]
 
 
+def test_what_comes_back_under_an_alias_fills_no_queue_either(forest: Forest) -> None:
+    hq = forest.add("hq", hold_time=5.0, policies=(QueuePolicy(pattern="sales", max_messages=3),))
+    producer = forest.producer("hq")
+    for number in range(5):
+        producer.send("queue:sell", b"%d" % number)
+        forest.settle(10.0)
+    hq.core.static_routing.add("alias", "sell", "sales")
+    some = hq.core.dead_letters.give_back_some([(letter, EVERY) for letter in hq.core.custody.dead.waiting])
+    assert (some.messages, some.why) == (3, "QUEUE_FULL: queue:sales has no room for more")
+
+
 def test_a_full_disk_takes_no_letters_back(forest: Forest) -> None:
     hq = forest.add("hq", hold_time=5.0)
     forest.producer("hq").send("queue:sales", b"a")
@@ -230,9 +241,10 @@ def test_what_no_place_can_be_named_after_stays(forest: Forest) -> None:
     forest.settle(10.0)
     (letter,) = hq.core.custody.dead.waiting
     letter.stored.header.destination = Destination(Kind.QUEUE, "no name", "..")
-    assert give_back(hq) == 0
+    assert hq.core.dead_letters.give_back_some([(letter, EVERY)]).messages == give_back(hq) == 0
     forest.settle()
     assert hq.core.custody.dead.messages == 1
+    assert not [name for name in hq.core.custody.queues if "no name" in name]
 
 
 def test_letters_are_discarded_and_counted(forest: Forest) -> None:
