@@ -8,6 +8,10 @@ Law: one parent of a tree at one broker, for a child does not say whom it means.
 that holds it objects; of two that come at once, the one whose run is the smaller stays. Nobody is answered
 before `OBJECTIONS` seconds have passed. A parent that was killed objects to nothing. A claim proves nothing,
 so a parent that listens gives way to none: whoever reaches the broker keeps out only one that is starting.
+
+Wrinkle: where somebody deletes the exchange of RabbitMQ through which knocks come, a line stays open and
+hears none. So the claim is said again now and then: what no exchange takes ends the line, and the next one
+makes it anew.
 """
 
 import asyncio
@@ -25,6 +29,7 @@ OnKnock = Callable[[str, Knock], None]
 _OPENING: Final = 10.0
 _MOST_EARLY: Final = 4096
 OBJECTIONS: Final = 0.5
+CLAIMED_EVERY: Final = 30.0
 
 
 class AnotherParent(CarrierError):
@@ -74,7 +79,10 @@ class Listener:
             await asyncio.wait((lost,), timeout=OBJECTIONS)
             if not lost.done():
                 self._begin(on_listening)
-            raise await lost
+            while not lost.done():
+                await asyncio.wait((lost,), timeout=CLAIMED_EVERY)
+                self._claim()
+            raise lost.result()
         finally:
             self.listening, self._line = False, None
             await line.close()

@@ -14,8 +14,10 @@ from rabbitmq_server import RabbitServer
 
 from bridges.carriers.amqp import AmqpBroker
 from bridges.carriers.base import CarrierBroken
+from bridges.carriers.brokered import listener
 from bridges.carriers.brokered.carrier import connect
 from bridges.carriers.brokered.line import BrokerAccess
+from bridges.carriers.brokered.names import Queues
 from bridges.tls import TlsSettings
 from broker.cli.demo.plan import free_ports
 
@@ -101,3 +103,18 @@ async def test_a_full_queue_refuses_instead_of_dropping(rabbitmq: RabbitServer, 
             line.say(b"x")
         with pytest.raises(CarrierBroken, match="full, or has failed: the broker refused a message"):
             await asyncio.wait_for(near.receive(), PATIENCE)
+
+
+async def test_a_parent_whose_exchange_somebody_deletes_hears_of_it(
+    rabbitmq: RabbitServer, vhost: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its line stays open, and no child would ever be heard."""
+    monkeypatch.setattr(listener, "CLAIMED_EVERY", 0.1)
+    broker = AmqpBroker(BrokerAccess("127.0.0.1", rabbitmq.port, vhost=vhost), TREE)
+    listening = asyncio.Event()
+    hearing = asyncio.create_task(listener.Listener(broker, "hq", lambda *_: None).run(listening.set))
+    async with asyncio.timeout(PATIENCE):
+        await listening.wait()
+        await asyncio.to_thread(rabbitmq.api, "DELETE", f"/exchanges/{vhost}/{Queues(TREE).exchange}")
+        with pytest.raises(CarrierBroken, match="NOT_FOUND"):
+            await hearing
