@@ -7,6 +7,7 @@ from typing import Any, Final
 from broker.api.context import RunningNode
 from broker.api.operation import GONE, PAGE, SEARCH, Answer, Parameter, PlainCommand, operation
 from broker.api.pages import CHUNK, Cut, Key, page_of
+from broker.api.sessions import credit_of
 from broker.core.errors import BadRequest
 from broker.core.messages.queue import Queue as KeptQueue
 from broker.core.messages.queue_names import is_internal
@@ -79,7 +80,9 @@ class Queues(Answer):
 
 
 class QueueReader(Answer):
-    """`address`: of its connection, '' = fetched by transfer. `outstanding`: given, not acknowledged."""
+    """`address`: of its connection, '' = fetched by transfer. `outstanding`: given, not acknowledged.
+    `credit`: most of these, 0 = any.
+    """
 
     session: str
     address: str
@@ -163,7 +166,7 @@ def detail(node: RunningNode, name: str) -> QueueDetail:
             QueueReader(
                 session=masked(reader.session.token),
                 address=reader.connection.address if reader.connection is not None else "",
-                credit=reader.credit,
+                credit=credit_of(reader),
                 outstanding=reader.outstanding,
             )
             for reader in readers[:_MOST_READERS]

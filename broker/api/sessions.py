@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import islice
+from sys import maxsize
 from typing import Final, Literal
 
 import msgspec
@@ -68,7 +69,8 @@ class SessionClosed(Answer):
 class Consumer(Answer):
     """Somebody here who wants something. `recovering`: wanted before the restart, nobody has come yet.
 
-    `id`: of a subscription to a topic, null for others. `durable`: its name, '' = ends with its session.
+    `credit`: most messages that are not acknowledged, 0 = any. `id`: of a subscription to a topic, null for
+    others. `durable`: its name, '' = ends with its session.
     """
 
     id: str | None
@@ -229,6 +231,11 @@ async def end_subscription(node: RunningNode, id: str) -> SubscriptionEnded:
     raise NotFound(f"node {node.name} has no subscription {id[:80]!r}")
 
 
+def credit_of(reader: PushConsumer) -> int:
+    """Whoever fetches by transfer has none: a number that no JavaScript can hold would say so."""
+    return reader.credit if reader.credit < maxsize else 0
+
+
 def _reader(reader: PushConsumer) -> Consumer:
     return Consumer(
         id=None,
@@ -237,7 +244,7 @@ def _reader(reader: PushConsumer) -> Consumer:
         durable="",
         attached=True,
         recovering=False,
-        credit=reader.credit,
+        credit=credit_of(reader),
         outstanding=reader.outstanding,
         messages=sum(place.messages for place in reader.queues),
     )

@@ -67,11 +67,13 @@ def _summary(queue: Fields) -> list[str]:
     ]
     if latency := queue["latency"]:
         lines.append(f"{latency['count']} acknowledged, after {seconds(latency['mean_s'])} on average")
-    return lines + [
-        f"read by {reader['session']} {reader['address'] or 'by transfer'}:"
-        f" {reader['outstanding']} of {reader['credit']} not acknowledged"
-        for reader in queue["reading"]
-    ]
+    return lines + list(map(_reader, queue["reading"]))
+
+
+def _reader(reader: Fields) -> str:
+    most = f" of {reader['credit']}" if reader["credit"] else ""
+    who = f"read by {reader['session']} {reader['address'] or 'by transfer'}"
+    return f"{who}: {reader['outstanding']}{most} not acknowledged"
 
 
 def payload(message: Fields) -> str:

@@ -113,7 +113,7 @@ async def test_queues_are_listed_in_every_order_page_by_page(
     await api(f"GET /api/queues?sort=messages&after={page['next']}", 400)
 
 
-async def test_one_queue_with_its_readers_and_latency(api: Any, client: Client) -> None:
+async def test_one_queue_with_its_readers_and_latency(api: Any, client: Client, running: Node) -> None:
     await client.create("sales")
     subscription = await client.subscribe("queue:sales", credit=5).ready()
     await client.send_many("queue:sales", PAYLOADS[:8])
@@ -124,6 +124,15 @@ async def test_one_queue_with_its_readers_and_latency(api: Any, client: Client) 
     assert (detail["messages"], detail["given"], detail["latency"]["count"]) == (7, 5, 1)
     (reader,) = detail["reading"]
     assert (reader["credit"], reader["session"][:5]) == (5, "till…")
+    fetching, said = await asyncio.open_connection("127.0.0.1", running.port)
+    said.write(b"GET /login/fetch HTTP/1.1\r\n\r\nGET /subscribe/sales HTTP/1.1\r\n\r\n")
+    for _ in range(2):
+        assert (await fetching.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200 ")
+    readers = (await api("GET /api/queues/sales"))["reading"]
+    assert [each["credit"] for each in readers if not each["address"]] == [0]
+    wanted = (await api("GET /api/consumers"))["consumers"]
+    assert sorted(each["credit"] for each in wanted) == [0, 5]
+    said.close()
     assert (await api("GET /api/queues/nothing", 404))["code"] == "NOT_FOUND"
     await api("GET /api/queues/a@b@c", 404)
 
