@@ -6,10 +6,13 @@ Surprise: Spark is imported only once the options are right, so that help and mi
 import argparse
 import io
 import json
+import logging
 import os
 import signal
 import sys
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Thread
 from typing import Any, Final
@@ -93,20 +96,46 @@ def _run(options: argparse.Namespace) -> int:
 def _audit(
     options: argparse.Namespace, given: dict[str, Any], settings: dict[str, str], size: int
 ) -> dict[str, Any]:
-    """Audit logs on Spark. While Java starts, the table of sites is read, and what a report needs loaded."""
+    """Audit logs on Spark. While Java starts, the table of sites is read, and what a report needs loaded.
+
+    Wrinkle: the thread that loads it is waited for at the end. A process that ends in the middle of compiled
+    code of a thread that nobody waits for is aborted.
+    """
     from audit.session import Starting
 
-    with Starting(options.master, size, settings) as starting:
-        from audit import run
-        from audit.beside import prepare
+    with _interruptible():
+        with Starting(options.master, size, settings) as starting:
+            from audit import run
+            from audit.beside import prepare
 
-        tree, request = _tree(options), _request(options, given)
-        Thread(target=prepare, name="prepare", daemon=True).start()
-        session = starting.session()
+            tree, request = _tree(options), _request(options, given)
+            Thread(target=prepare, name="prepare").start()
+            session = starting.session()
+        try:
+            return run.audit(session, request, tree)
+        finally:
+            session.stop()
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """While it lasts, Ctrl-C ends an audit without a word: Spark's Python would write the stacks of all that
+    fails then. Where nobody listens to it, it stays so."""
+    before = signal.getsignal(signal.SIGINT)
+    if before is not signal.default_int_handler:
+        yield
+        return
+    signal.signal(signal.SIGINT, _quiet_interrupt)
     try:
-        return run.audit(session, request, tree)
+        yield
     finally:
-        session.stop()
+        signal.signal(signal.SIGINT, before)
+
+
+def _quiet_interrupt(*_: object) -> None:
+    logging.disable()
+    warnings.simplefilter("ignore")
+    raise KeyboardInterrupt
 
 
 def _request(options: argparse.Namespace, given: dict[str, Any]) -> Any:

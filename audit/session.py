@@ -13,8 +13,10 @@ Wrinkle: `pyarrow` is loaded late, while Java starts.
 import math
 import os
 import re
+import signal
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -137,14 +139,13 @@ class Starting:
 
     def session(self) -> "SparkSession":
         """Wait for Java, and start the session. Raises `SetUpError`."""
-        from pyspark import SparkContext
         from pyspark.logger import PySparkLogger
         from pyspark.sql import SparkSession
 
         conf = _conf(self._settings)
         try:
             if self._java:
-                SparkContext(conf=conf, gateway=self._java.result())
+                _begin(conf, self._java.result())
             session = SparkSession.builder.config(conf=conf).getOrCreate()
         except Exception as error:
             raise SetUpError(f"Spark does not start: {_first_line(error)}") from error
@@ -152,6 +153,17 @@ class Starting:
         for name in _LOGS:
             PySparkLogger.getLogger(name).disabled = True
         return session
+
+
+def _begin(conf: Any, java: Any) -> None:
+    """Wrinkle: Spark puts a handler of Ctrl-C into the place of ours, also where nobody listened to it, which
+    asks Java in the middle of another call."""
+    from pyspark import SparkContext
+
+    before = signal.getsignal(signal.SIGINT)
+    SparkContext(conf=conf, gateway=java)
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, before)
 
 
 def start(master: str = "", data_bytes: int = 0, options: dict[str, str] | None = None) -> "SparkSession":

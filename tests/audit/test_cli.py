@@ -4,8 +4,10 @@ import contextlib
 import json
 import logging
 import os
+import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -233,6 +235,42 @@ def test_an_interrupt_that_breaks_the_connection_to_spark_is_one(
 
     monkeypatch.setattr(run, "audit", interrupted)
     assert cli.main([str(DATA / "demo"), "--deployment", str(DATA / "stores.csv")]) == 130
+
+
+def test_an_interrupt_ends_an_audit_without_a_word_of_spark_s_own(
+    sizes: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def interrupted(*_: object) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        pytest.fail("the audit went on")
+
+    monkeypatch.setattr(run, "audit", interrupted)
+    try:
+        assert cli.main([str(DATA / "demo"), "--deployment", str(DATA / "stores.csv")]) == 130
+        assert logging.root.manager.disable == logging.CRITICAL, "nor a stack of what fails then"
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        logging.disable(logging.NOTSET)
+        signal.signal(signal.SIGINT, before)
+    alone = [thread for thread in threading.enumerate() if thread.name == "prepare" and thread.daemon]
+    assert not alone, "a thread in compiled code aborts a process that does not wait for it"
+
+
+def test_spark_takes_no_signal_in_the_place_of_a_handler_that_was_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def takes(**_: object) -> None:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    monkeypatch.setattr("pyspark.SparkContext", takes)
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        session._begin(None, None)
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @pytest.mark.parametrize("error", [ZeroDivisionError(), PermissionError()])
