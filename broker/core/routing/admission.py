@@ -224,11 +224,14 @@ class MessageAdmission:
         return min(count, room)
 
     def _goes_up_alone(self, destination: Destination, scope: int) -> bool:
-        """Would a message that enters here go to a parent, and to nobody else?"""
+        """Would a message that enters here go to a parent, and to nobody else?
+
+        One for which the parent is still to be asked would: to what may not go up it says yes (`Demand`).
+        """
         if destination.kind == Kind.TOPIC:
             return self._topics.goes_up_alone(destination, scope)
         queue = self._context.custody.queue_for(self._lookup.address(destination))
-        targets = self._lookup.targets(queue)
+        targets = self._lookup.targets(queue, waits=False)
         return bool(targets) and not queue.consumers and targets <= self._context.parents.keys()
 
     def _room_in_queue(self, destination: Destination, sender: str, room: int, gathered: int) -> int:

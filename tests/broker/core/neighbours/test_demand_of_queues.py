@@ -6,11 +6,13 @@ from dataclasses import replace
 import pytest
 
 from broker.core.neighbours import demand
+from sapwood.protocol.destinations import parse
 from sapwood.protocol.session_frames import Create
 from simulation.clients import Producer, SimulatedConsumer
 from simulation.forest import LINKS, Forest
 from simulation.site import Site
 from treeconnector.frames import INTEREST
+from treeconnector.permits import Grant
 
 QUEUE = "queue:orders"
 
@@ -70,6 +72,21 @@ def test_messages_stay_where_the_queue_was_made(tree: Forest) -> None:
     assert where(tree) == {"york": 3}
     assert tree["york"].core.demand.counters["asked_out"] == 1
     assert tree["north"].core.demand.counters["asked_out"] == 1
+
+
+def test_what_may_not_go_up_is_refused_from_the_first_message_on(tree: Forest) -> None:
+    tree["north"].core.permits.configure(lambda child: Grant("north", child), lambda child: None)
+    tree.settle(1.0)
+    writer = write(tree, "york", b"1", b"2")
+    write(tree, "york", b"3")
+    assert [(each.first, each.last, each.code) for each in writer.rejected] == [
+        (1, 2, "REFUSED"),
+        (3, 3, "REFUSED"),
+    ]
+    assert not tree["north"].core.custody.dead.waiting
+    reader(tree, "york")
+    write(tree, "york", b"4")
+    assert writer.confirmed == [(parse(QUEUE), b"4")]
 
 
 def test_what_nobody_made_there_goes_up_as_before(tree: Forest) -> None:
