@@ -107,9 +107,9 @@ async def inspect(
     ear = await _open(access, f"{probe}-ear", versions, ears)
     try:
         # First, or the count that is heard may have our own subscriptions in it.
-        codes = await ear.subscribe([Filter(text, 0) for text in (COUNT, SHARED, _BRIDGES)])
+        await ear.subscribe([Filter(text, 0) for text in (COUNT, SHARED, _BRIDGES)])
         found = [*_protocol(setup, ear), *await _permissions(ear, names, ears), *_bridges(ears)]
-        codes = [*codes, *await ear.subscribe([Filter(text, 0) for text in LOGS])]
+        codes = await ear.subscribe([Filter(text, 0) for text in LOGS])
         if setup.settings.discovery == "automatic":
             await _provoke(access, probe, versions)
             with contextlib.suppress(TimeoutError):

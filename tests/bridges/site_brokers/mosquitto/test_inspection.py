@@ -1,6 +1,7 @@
 """The check of a Mosquitto; that of its log is in tests/network/test_33_mosquitto_check.py."""
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from mosquitto_server import MosquittoServer
 
 from bridges.site_brokers.base import Finding, Setup
 from bridges.site_brokers.mosquitto import MosquittoBridge, inspection
+from bridges.site_brokers.mosquitto.connection import Filter, MqttConnection
 from bridges.site_brokers.mosquitto.discovery import COUNT
 from config.model import SiteBroker
 
@@ -50,3 +52,28 @@ async def test_a_bridge_of_the_broker_is_named(server: MosquittoServer, tmp_path
     finally:
         other.kill()
     assert [each for each in found if "('to-the-north')" in each.text and "without end" in each.text]
+
+
+async def test_who_may_not_read_of_bridges_is_told_which_lines_the_log_lacks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where dynamic security lets a node read the log and the counts alone."""
+    subscribe = MqttConnection.subscribe
+
+    async def narrow(self: MqttConnection, filters: Sequence[Filter]) -> list[int]:
+        codes = await subscribe(self, filters)
+        return [135 if "connection" in each.text else code for each, code in zip(filters, codes, strict=True)]
+
+    monkeypatch.setattr(MqttConnection, "subscribe", narrow)
+    monkeypatch.setattr(inspection, "_PATIENCE", 0.1)
+    bare = MosquittoServer(tmp_path / "bare", "allow_anonymous true")
+    bare.start()
+    try:
+        setup = Setup(
+            "test", "york", "0" * 32, tmp_path, SiteBroker(uri=bare.uri), None, None, 60.0, 1 << 20, 1000
+        )
+        found = await MosquittoBridge(setup).inspect()
+    finally:
+        bare.kill()
+    (text,) = [each.text for each in found if "the broker's log does not show" in each.text]
+    assert text.endswith("mosquitto.conf lacks lines; add them and restart Mosquitto")
