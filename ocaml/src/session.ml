@@ -86,7 +86,7 @@ module Make (Io : S.IO) = struct
     link session headers;
     match status with
     | `OK -> Io.return text
-    | `Request_timeout -> Io.fail (Broken text)
+    | `Request_timeout | `Service_unavailable -> Io.fail (Broken text) (* it is well later *)
     | _ -> Io.fail (refused session status text)
 
   (* --- lines *)

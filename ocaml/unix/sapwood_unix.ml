@@ -56,30 +56,29 @@ module Io = struct
     Unix.setsockopt_float socket.descriptor SO_RCVTIMEO seconds;
     Unix.setsockopt_float socket.descriptor SO_SNDTIMEO seconds
 
-  (* A signal that the program handles interrupts this, and is no fault of the line. OpenSSL says of it only that it
-     wants to go on. *)
-  let rec again socket act =
-    try act ()
-    with
-    | ( Unix.Unix_error (EINTR, _, _)
-      | Ssl.Connection_error (Error_want_read | Error_want_write)
-      | Ssl.Read_error (Error_want_read | Error_want_write)
-      | Ssl.Write_error (Error_want_read | Error_want_write) ) as error
+  (* For so long as all of it may take. A signal that the program handles interrupts it, and is no fault of the line;
+     OpenSSL says of both only that it wants to go on. *)
+  let rec in_time socket act =
+    let left = socket.until -. Unix.gettimeofday () in
+    if left <= 0. then failwith "no answer in time";
+    wait_at_most socket (Float.max 0.001 left);
+    try act () with
+    | Unix.Unix_error (EINTR, _, _)
+    | Ssl.Connection_error (Error_want_read | Error_want_write)
+    | Ssl.Read_error (Error_want_read | Error_want_write)
+    | Ssl.Write_error (Error_want_read | Error_want_write)
     ->
-      let left = socket.until -. Unix.gettimeofday () in
-      if left <= 0. then raise error;
-      wait_at_most socket (Float.max 0.001 left);
-      again socket act
+      in_time socket act
 
   let receive socket buffer =
-    again socket (fun () ->
+    in_time socket (fun () ->
         match socket.tls with
         | None -> Unix.read socket.descriptor buffer 0 (Bytes.length buffer)
         | Some tls -> (
             try Ssl.read tls buffer 0 (Bytes.length buffer) with Ssl.Read_error Ssl.Error_zero_return -> 0))
 
   let give socket bytes from size =
-    again socket (fun () ->
+    in_time socket (fun () ->
         match socket.tls with
         | None -> Unix.write socket.descriptor bytes from size
         | Some tls -> Ssl.write tls bytes from size)
@@ -140,7 +139,7 @@ module Io = struct
   let over_tls socket context host =
     let tls = Ssl.embed_socket socket.descriptor context in
     Sapwood_tls.expect tls host;
-    again socket (fun () -> Ssl.connect tls);
+    in_time socket (fun () -> Ssl.connect tls);
     socket.tls <- Some tls
 
   let open_or_close descriptor act =
@@ -157,8 +156,7 @@ module Io = struct
           let descriptor = Unix.socket ~cloexec:true ai_family SOCK_STREAM 0 in
           let socket = { descriptor; tls = None; until = Unix.gettimeofday () +. handshake; freed = false } in
           open_or_close descriptor (fun () ->
-              wait_at_most socket handshake;
-              again socket (fun () -> Unix.connect descriptor ai_addr);
+              in_time socket (fun () -> Unix.connect descriptor ai_addr);
               socket)
         in
         try line () with Unix.Unix_error _ when others <> [] -> reached others)
@@ -185,7 +183,6 @@ module Io = struct
 
   let within socket seconds act =
     socket.until <- Unix.gettimeofday () +. seconds;
-    wait_at_most socket seconds;
     act ()
 
   type monitor = { lock : Mutex.t; changed : Condition.t }

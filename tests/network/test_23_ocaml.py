@@ -4,13 +4,14 @@ import asyncio
 import json
 import re
 import shutil
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from signal import SIGSTOP
 
 import pytest
 from harness import Network, waiting
+from test_113_channels_in_ocaml import closed
 
 from sapwood import Rpc, ServiceError, connect
 
@@ -52,6 +53,59 @@ async def asked(process: Program, text: str) -> str:
     return await line(process)
 
 
+@asynccontextmanager
+async def stand_in(answers: Callable[[str], bytes | None]) -> AsyncIterator[str]:
+    """The address of what speaks as a node does. None: it says one byte after the other, without an end."""
+
+    ends: list[asyncio.Future[None]] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        ends.append(end := asyncio.get_running_loop().create_future())
+        with suppress(OSError, asyncio.IncompleteReadError):
+            while True:
+                head = (await reader.readuntil(b"\r\n\r\n")).decode()
+                if size := re.search(r"(?i)content-length: (\d+)", head):
+                    await reader.readexactly(int(size[1]))
+                answer = answers(head.split("/")[1].split(" ")[0])
+                writer.write(answer or b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")
+                while answer is None:
+                    writer.write(b".")
+                    await writer.drain()
+                    await asyncio.sleep(0.1)
+        with suppress(OSError):
+            await closed(writer)
+        end.set_result(None)
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        await asyncio.gather(*ends)
+
+
+def answer(body: str = "", status: str = "200 OK") -> bytes:
+    return f"HTTP/1.1 {status}\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode()
+
+
+@KINDS
+async def test_a_call_ends_in_time_though_its_node_goes_on_speaking(kind: str, ocaml: Path) -> None:
+    known = {"login": answer(), "create": answer("transient-1@hq"), "subscribe": answer(), "send": answer()}
+    async with stand_in(known.get) as url, program(ocaml, kind, "wait", url, "nobody") as caller:
+        assert await line(caller) == '"4." of nobody was not answered in time'
+
+
+@KINDS
+async def test_a_node_that_is_busy_is_asked_again(kind: str, ocaml: Path) -> None:
+    reply = '{"messages":[[1,{"payload":"{\\"result\\":1}","correlation_id":1}]]}'
+    known = {"login": answer(), "create": answer("transient-1@hq"), "transfer": answer(reply)}
+    busy = iter([answer("BUSY: too many", "503 Service Unavailable")] * 2)
+
+    def answers(verb: str) -> bytes:
+        return next(busy, answer()) if verb == "send" else known.get(verb, answer())
+
+    async with stand_in(answers) as url, program(ocaml, kind, "lines", url, "echo") as caller:
+        assert await asked(caller, "1") == "1"
+    assert next(busy, None) is None
+
+
 @KINDS
 async def test_each_verb_does_what_the_protocol_says(kind: str, network: Network, ocaml: Path) -> None:
     network.add("hq")
@@ -90,8 +144,8 @@ async def test_calls_across_the_tree_end_as_the_service_says(kind: str, tree: Ne
         told = {"method": "echo", "signature": "echo", "interface": "echo", "version": "1.2"}
         assert json.loads(said[9]) == [{**told, "text": "Says it again."}]
         assert said[10:] == [
-            "30 right",
             "few threads",
+            "30 right",
             '"echo" of nobody reads this was not answered in time',
             "the session was closed: make another one",
         ]

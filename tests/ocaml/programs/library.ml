@@ -110,6 +110,13 @@ module Acts (W : Way.S) = struct
           Call.make "help" [];
         ]
     in
+    let threads = Hashtbl.create 40 in
+    let thread _ =
+      let* answer = Rpc.request rpc (echo [ ("thread", `Int 1) ]) in
+      return (Hashtbl.replace threads answer ())
+    in
+    let* () = each thread (List.init 40 Fun.id) in
+    say "%s" (if Hashtbl.length threads <= 20 then "few threads" else "many threads");
     let right = ref 0 in
     let one number () =
       let* answer = Rpc.request rpc (echo [ ("x", `Int number) ]) in
@@ -118,13 +125,6 @@ module Acts (W : Way.S) = struct
     in
     let* () = both (List.init 30 one) in
     say "%d right" !right;
-    let threads = Hashtbl.create 40 in
-    let thread _ =
-      let* answer = Rpc.request rpc (echo [ ("thread", `Int 1) ]) in
-      return (Hashtbl.replace threads answer ())
-    in
-    let* () = each thread (List.init 40 Fun.id) in
-    say "%s" (if Hashtbl.length threads <= 8 then "few threads" else "many threads");
     let* () = ask (Rpc.at rpc ~queue:"nobody reads this" ~timeout:0.5) (echo []) in
     Rpc.close rpc;
     ask rpc (echo [])
