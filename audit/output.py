@@ -5,9 +5,10 @@ Law: a CSV has at most `CSV_ROWS` rows, and its last line says so if there are m
 
 import csv
 import itertools
+import os
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
@@ -16,7 +17,7 @@ import numpy
 import pyarrow as arrow
 from pyarrow import Table, parquet
 
-from audit.errors import UsageError
+from audit.errors import AuditError, UsageError
 from audit.findings import MOST_ROWS, FirstRows
 from audit.listing import RESULTS, results
 from audit.queries import query, rows
@@ -55,7 +56,22 @@ class Output:
         return f"<Output {self.folder} tables={len(self.tables)}>"
 
     def write(self, name: str, table: Table) -> Table:
-        """Write a table in both forms, in its order; returns it as it was given."""
+        """Write a table in both forms, in its order; returns it as it was given. Raises `AuditError` where it
+        cannot be written."""
+        with self.writing():
+            self._write(name, table)
+        return table
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Whatever cannot be written here meanwhile, as on a full disk, is told with the folder's name."""
+        try:
+            yield
+        except OSError as error:
+            why = os.strerror(error.errno) if error.errno else error
+            raise AuditError(f"{self.folder}: cannot be written to: {why}") from error
+
+    def _write(self, name: str, table: Table) -> None:
         if not self.tables:
             self._remove_earlier()
         blocks = _ordered(table, LARGE[name]) if name in LARGE else iter([table])
@@ -68,7 +84,6 @@ class Output:
         shown = rows(first.slice(0, CSV_ROWS + 1))
         self.tables[name] = shown if name in LARGE and name != "nodes" else FirstRows(shown, table)
         write_csv(self.folder / "csv" / f"{name}.csv", table.column_names, self.tables[name])
-        return table
 
     def _remove_earlier(self) -> None:
         """Not every run has every table: of an earlier one none stays, nor its report."""

@@ -275,5 +275,6 @@ def _finish(
         "seconds": round(seconds, 1),
         "report": str(output.folder / "report.html"),
     }
-    write_report(output.folder / "report.html", tables, summary, verdict, found)
+    with output.writing():
+        write_report(output.folder / "report.html", tables, summary, verdict, found)
     return summary

@@ -1,9 +1,12 @@
 """Tables as they are written: in an order of their own, however Spark dealt them out."""
 
+import re
 from pathlib import Path
 
+import pytest
 from audit_tables import table
 
+from audit.errors import AuditError
 from audit.findings import find
 from audit.first_screen import sites_map
 from audit.output import CSV_ROWS, LARGE, Output
@@ -66,6 +69,14 @@ def test_of_an_earlier_run_no_table_stays_that_this_one_has_not(tmp_path: Path) 
     found = sorted(path.name for path in (tmp_path / "tables").iterdir() if path.is_dir())
     assert found == ["files", "logs"]
     assert not (tmp_path / "report.html").exists()
+
+
+def test_what_cannot_be_written_is_told_with_its_folder(tmp_path: Path) -> None:
+    """The disk's own words name no file, nor do those of Arrow."""
+    output = Output(tmp_path)
+    (tmp_path / "csv" / "files.csv").mkdir()
+    with pytest.raises(AuditError, match=f"{re.escape(str(tmp_path))}: cannot be written to: Is a directory"):
+        output.write("files", table(("node",), [("york",)]))
 
 
 def test_a_folder_in_which_no_audit_was_keeps_what_lies_there(tmp_path: Path) -> None:
