@@ -40,6 +40,8 @@ METRICS: Final = (
 )
 """The series that a node keeps; docs/monitoring.md says what each is."""
 OF_ONE_QUEUE: Final = ("waiting", "oldest")
+OF_BYTES: Final = ("store", "disk_free", "memory")
+OF_SECONDS: Final = ("latency", "oldest", "commit")
 Severity = Literal["info", "warning", "critical"]
 SEVERITIES: Final = ("info", "warning", "critical")
 QUEUE: Final = Text(

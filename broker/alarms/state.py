@@ -8,9 +8,13 @@ Law: times are of a clock that only goes on. A figure that is not known at a mom
 
 import math
 from enum import StrEnum
+from typing import Final
 
-from config.alarms import AlarmRule
+from config.alarms import OF_BYTES, OF_SECONDS, THRESHOLD, AlarmRule
+from config.kinds import Size
 from config.values import TIME
+
+_UNITS: Final = (("TiB", 2**40), ("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10))
 
 
 class AlarmChange(StrEnum):
@@ -61,7 +65,24 @@ class AlarmState:
 
 def condition(rule: AlarmRule) -> str:
     """Its condition in words."""
-    side, threshold = ("above", rule.above) if rule.above is not None else ("below", rule.below)
+    side, threshold = ("above", rule.above) if rule.above is not None else ("below", rule.below or 0.0)
     of = f" of queue {rule.queue}" if rule.queue else ""
     lasting = f" for {TIME.text(rule.lasting)}" if rule.lasting else ""
-    return f"{rule.metric}{of} {side} {threshold:g}{lasting}"
+    return f"{rule.metric}{of} {side} {_threshold(rule.metric, threshold)}{lasting}"
+
+
+def _threshold(metric: str, value: float) -> str:
+    """As a site's file may have it, so that two of them never look alike."""
+    if metric in OF_BYTES and value == int(value):
+        return Size().text(int(value))
+    return TIME.text(value) if metric in OF_SECONDS else THRESHOLD.text(value)
+
+
+def figure(metric: str, value: float) -> str:
+    """A figure for people, in its unit: 597.3MiB, 2m10s."""
+    if metric in OF_BYTES:
+        unit, size = next((each for each in _UNITS if value >= each[1]), ("B", 1))
+        return f"{value / size:.4g}{unit}"
+    if metric in OF_SECONDS:
+        return TIME.text(round(value, 3 if value < 10 else 0))
+    return THRESHOLD.text(value)

@@ -17,7 +17,7 @@ from uuid import uuid4
 import msgspec
 
 from broker.advisory_log import iso_time
-from broker.alarms.state import AlarmChange, AlarmState, condition
+from broker.alarms.state import AlarmChange, AlarmState, condition, figure
 from broker.alarms.webhook import AlarmWebhook, Event, Receiver
 from broker.core.node import NodeCore
 from config.alarms import SEVERITIES, AlarmRule, Severity
@@ -44,6 +44,11 @@ class Raised(msgspec.Struct, frozen=True):
     above: float | None = None
     below: float | None = None
     lasting: float = 0.0
+
+    @property
+    def condition(self) -> str:
+        """As this version has it in words."""
+        return condition(self.state().rule) if self.metric else self.rule
 
     def state(self) -> AlarmState:
         of: Any = {each: getattr(self, each) for each in _RULE}
@@ -77,7 +82,7 @@ class AlarmWatch:
         self._saving: asyncio.Task[None] | None = None
         self._unsaved = False
         kept = _read(self._path)
-        before = {(each.name, each.rule): each for each in kept.raised}
+        before = {(each.name, each.condition): each for each in kept.raised}
         self.states: list[AlarmState] = []
         for rule in rules:
             was = before.pop((rule.name, condition(rule)), None)
@@ -167,14 +172,16 @@ class AlarmWatch:
             since = self._since.pop(rule.name, now)
             level = logging.INFO
         glyph = "!" if change is AlarmChange.RAISED else "="
-        text = "%s alarm %s %s (%s): %s, now %g"
-        _log.log(level, text, glyph, rule.name, change, rule.severity, condition(rule), state.value)
+        text = "%s alarm %s %s (%s): %s, now %s"
+        value = figure(rule.metric, state.value)
+        _log.log(level, text, glyph, rule.name, change, rule.severity, condition(rule), value)
         if SEVERITIES.index(rule.severity) >= self._least:
             self._webhook.tell(self._event(state, str(change), now, since))
         self._save()
 
     def _event(self, state: AlarmState, change: str, now: float, since: float) -> Event:
         rule, identity = state.rule, self._core.identity
+        now_in_words = figure(rule.metric, state.value)
         return {
             "format": _FORMAT,
             "id": str(uuid4()),
@@ -189,7 +196,7 @@ class AlarmWatch:
             "value": None if math.isnan(state.value) else round(state.value, 6),
             "at": iso_time(now),
             "since": iso_time(since),
-            "text": f"{identity.name}: {rule.name} {change}: {condition(rule)}, now {state.value:g}",
+            "text": f"{identity.name}: {rule.name} {change}: {condition(rule)}, now {now_in_words}",
         }
 
     def test(self) -> str:

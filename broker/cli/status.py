@@ -51,10 +51,13 @@ def summary(found: Fields) -> list[str]:
 
 
 def _alarm(alarm: Fields) -> str:
-    value = "" if alarm.get("value") is None else f", now {alarm['value']:g}"
+    from broker.alarms.state import figure  # with what reads sites' files, which a status rarely needs
+
+    value = alarm.get("value")
+    now = "" if value is None else f", now {figure(alarm.get('metric', ''), value)}"
     return (
         f"! alarm {alarm.get('name')} ({alarm.get('severity')}) since {alarm.get('since')}:"
-        f" {alarm.get('condition')}{value}"
+        f" {alarm.get('condition')}{now}"
     )
 
 

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from broker.alarms.state import AlarmChange, AlarmState, condition
+from broker.alarms.state import AlarmChange, AlarmState, condition, figure
 from config.alarms import AlarmRule
 
 BACKLOG = AlarmRule(name="backlog", metric="waiting", above=100.0, lasting=60.0)
@@ -57,9 +57,26 @@ def test_below_and_at_once() -> None:
         (AlarmRule(name="a", metric="died", above=0.0, lasting=0.0), "died above 0"),
         (
             AlarmRule(name="a", metric="oldest", below=2.5, queue="sales", lasting=90.0),
-            "oldest of queue sales below 2.5 for 1m30s",
+            "oldest of queue sales below 2s500ms for 1m30s",
         ),
+        (
+            AlarmRule(name="a", metric="disk_free", below=2.0**30, lasting=300.0),
+            "disk_free below 1GiB for 5m",
+        ),
+        (AlarmRule(name="a", metric="waiting", above=1_234_567.0, lasting=0.0), "waiting above 1234567"),
     ],
 )
 def test_its_condition_in_words(rule: AlarmRule, words: str) -> None:
     assert condition(rule) == words
+
+
+def test_a_figure_has_its_unit() -> None:
+    told = (
+        ("disk_free", 626_348_032.0),
+        ("store", 68.0),
+        ("oldest", 1834.6),
+        ("commit", 1.2345),
+        ("died", 0.0999),
+    )
+    assert [figure(*each) for each in told] == ["597.3MiB", "68B", "30m35s", "1s234ms", "0.1"]
+    assert figure("waiting", 12_345_678.0) == "12345678"

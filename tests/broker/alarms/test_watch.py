@@ -70,6 +70,16 @@ async def test_a_file_of_an_older_version_ends_nothing(tmp_path: Path) -> None:
     assert (kept.raised[0].rule, kept.since("backlog")) == (BACKLOG, 5.0)
 
 
+async def test_an_alarm_that_a_version_before_worded_otherwise_goes_on(tmp_path: Path) -> None:
+    full = AlarmRule(name="disk-low", metric="disk_free", below=2.0**30, lasting=0.0)
+    first = watching(tmp_path, full)
+    first.look({"disk_free": 5.0})
+    await first.close()
+    file = tmp_path / "alarms.json"
+    file.write_text(file.read_text().replace("below 1GiB", "below 1.07374e+09"))
+    assert [state.rule for state in watching(tmp_path, full).raised] == [full]
+
+
 async def test_tests_of_the_webhook_push_out_no_alarm_that_waits(tmp_path: Path) -> None:
     """An operator may ask for tests, and hides no alarm from the receiver by them."""
     watch = watching(tmp_path, DEAD)
