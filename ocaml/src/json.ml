@@ -33,8 +33,6 @@ let of_string text =
   if depth text > most_depth then wrong "deeper than %d levels" most_depth
   else try Yojson.Safe.from_string text with Yojson.Json_error said -> wrong "no JSON: %s" said
 
-let to_string (json : t) = Yojson.Safe.to_string json
-
 let kind : t -> string = function
   | `Null -> "null"
   | `Bool _ -> "a boolean"
@@ -73,3 +71,9 @@ let is_utf_8 text =
     && good (place + count + 1)
   in
   good 0
+
+let to_string (json : t) =
+  match Yojson.Safe.to_string ~std:true json with
+  | text when is_utf_8 text -> text
+  | _ -> wrong "a text that is no UTF-8 is no JSON"
+  | exception Yojson.Json_error said -> wrong "%s" said

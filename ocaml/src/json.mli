@@ -18,6 +18,7 @@ val of_string : string -> t
 (** Raises {!Wrong}: no JSON, or deeper than 1,000 levels. *)
 
 val to_string : t -> string
+(** Raises {!Wrong} for what JSON cannot say: a number that is not finite, a text that is no UTF-8. *)
 
 val kind : t -> string
 (** For people: "a text", "an array". *)

@@ -143,10 +143,14 @@ module Make (Io : S.IO) (Session : S.SESSION with type 'a io = 'a Io.t) = struct
     let until = Unix.gettimeofday () +. rpc.timeout in
     let queue = match rpc.queue with Some queue -> queue | None -> call.interface in
     let asked = Printf.sprintf "%S of %s" call.name queue in
-    asked_of rpc.shared queue asked (Call.to_string call) until >>= fun (reply : Message.t) ->
-    match Call.answer reply.payload with
-    | answer -> return answer
-    | exception Json.Wrong said -> fail (Errors.Bad_reply (Printf.sprintf "the reply of %s is none: %s" asked said))
+    match Call.to_string call with
+    | exception (Json.Wrong _ as error) -> fail error
+    | payload -> (
+        asked_of rpc.shared queue asked payload until >>= fun (reply : Message.t) ->
+        match Call.answer reply.payload with
+        | answer -> return answer
+        | exception Json.Wrong said ->
+            fail (Errors.Bad_reply (Printf.sprintf "the reply of %s is none: %s" asked said)))
 
   let call rpc ~interface ~version (stub : _ Stub.t) inputs =
     match { (stub.call_of inputs) with interface; version } with
@@ -180,7 +184,11 @@ module Make (Io : S.IO) (Session : S.SESSION with type 'a io = 'a Io.t) = struct
     Io.catch
       (fun () -> found interfaces message >>= fun json -> return (Call.result json))
       (function
-        | Errors.Service fault -> return (Call.error fault)
+        | Errors.Service fault -> (
+            match Call.error fault with
+            | text -> return text
+            | exception Json.Wrong said ->
+                return (Call.error (Fault.make Fault.failed ("an error that cannot be said: " ^ said))))
         | Sys.Break -> fail Sys.Break
         | error ->
             let said = Printexc.to_string error in

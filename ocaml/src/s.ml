@@ -124,7 +124,7 @@ module type RPC = sig
 
   val request : t -> Call.t -> (Json.t, Fault.t) result io
   (** Any call. Raises {!Errors.Call_timeout}, {!Errors.Connect_failed}, {!Errors.Reply_lost}, {!Errors.Bad_reply},
-      {!Errors.Refused}. *)
+      {!Errors.Refused}; {!Json.Wrong} for what JSON cannot say, before anything is sent. *)
 
   val call : t -> interface:string -> version:string -> ('i, 'o, 'e) Stub.t -> 'i -> ('o, 'e) result io
   (** A call with types. Raises also {!Json.Wrong} for wrong inputs, before anything is sent, and {!Errors.Service}. *)

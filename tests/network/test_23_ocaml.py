@@ -136,14 +136,18 @@ async def test_calls_across_the_tree_end_as_the_service_says(kind: str, tree: Ne
         assert said[1] == 'FAILED: Failure("on purpose") null'
         assert "Canceled" in said[2]
         assert said[3] == "NO: no [1]"
-        assert said[4].startswith("RESULT_TOO_LARGE: ")
-        assert said[5] == "{}"
-        assert said[6] == 'UNKNOWN_VERSION: no version "1.3" of "echo" here: echo 1.2 null'
-        assert said[7] == 'UNKNOWN_INTERFACE: no interface "other" here: echo 1.2 null'
-        assert said[8] == 'UNKNOWN_METHOD: no method "no" here: echo null'
+        assert said[4] == "FAILED: NaN value not allowed in standard JSON null"
+        assert said[5] == "FAILED: a text that is no UTF-8 is no JSON null"
+        assert said[6] == "FAILED: an error that cannot be said: a text that is no UTF-8 is no JSON null"
+        assert said[7] == "Infinity value not allowed in standard JSON"
+        assert said[8].startswith("RESULT_TOO_LARGE: ")
+        assert said[9] == "{}"
+        assert said[10] == 'UNKNOWN_VERSION: no version "1.3" of "echo" here: echo 1.2 null'
+        assert said[11] == 'UNKNOWN_INTERFACE: no interface "other" here: echo 1.2 null'
+        assert said[12] == 'UNKNOWN_METHOD: no method "no" here: echo null'
         told = {"method": "echo", "signature": "echo", "interface": "echo", "version": "1.2"}
-        assert json.loads(said[9]) == [{**told, "text": "Says it again."}]
-        assert said[10:] == [
+        assert json.loads(said[13]) == [{**told, "text": "Says it again."}]
+        assert said[14:] == [
             "few threads",
             "30 right",
             '"echo" of nobody reads this was not answered in time',
