@@ -268,6 +268,27 @@ def test_a_full_disk_holds_everybody_and_lets_go_again(forest: Forest) -> None:
     assert held_by(forest["bath"]) == held_by(forest["york"]) == set()
 
 
+def test_a_full_disk_holds_a_line_as_soon_as_it_is_up(forest: Forest) -> None:
+    """It has brought a window at most by then, and one bundle more each time that it breaks and is back."""
+    hq = chain(forest)
+    wire = forest.wire_of("york")
+    assert wire is not None
+    forest.cut(wire)
+    sent = send_each(forest, forest.producer("york"), "queue:sales", 30)
+    room, hq.core.message_admission.disk_room = hq.core.message_admission.disk_room, 0.0
+    for breaks in range(4):
+        forest.heal(0.5)
+        assert hq.waiting() <= forest.links.window_bundles + breaks
+        assert held_by(forest["york"]) == {""}
+        wire = forest.wire_of("york")
+        assert wire is not None
+        forest.cut(wire)
+    hq.core.message_admission.disk_room = room
+    sales = forest.consumer("hq", "queue:sales", name="office")
+    forest.heal(5.0)
+    assert sales.payloads == sent
+
+
 def made_at(forest: Forest, name: str, queue: str) -> Producer:
     producer = forest.producer(name, f"maker at {name}")
     producer.say(Create(1, queue))
