@@ -79,10 +79,12 @@ def _threshold(metric: str, value: float) -> str:
 
 
 def figure(metric: str, value: float) -> str:
-    """A figure for people, in its unit: 597.3MiB, 2m10s."""
+    """A figure for people, in its unit: 597.3MiB, 2m10s, 1.49ms."""
     if metric in OF_BYTES:
         unit, size = next((each for each in _UNITS if value >= each[1]), ("B", 1))
         return f"{value / size:.4g}{unit}"
     if metric in OF_SECONDS:
+        if 0 < value < 1:
+            return f"{1000 * value:.4g}ms"
         return TIME.text(round(value, 3 if value < 10 else 0))
     return THRESHOLD.text(value)

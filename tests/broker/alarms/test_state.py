@@ -76,7 +76,8 @@ def test_a_figure_has_its_unit() -> None:
         ("store", 68.0),
         ("oldest", 1834.6),
         ("commit", 1.2345),
+        ("commit", 0.00149),
         ("died", 0.0999),
     )
-    assert [figure(*each) for each in told] == ["597.3MiB", "68B", "30m35s", "1s234ms", "0.1"]
+    assert [figure(*each) for each in told] == ["597.3MiB", "68B", "30m35s", "1s234ms", "1.49ms", "0.1"]
     assert figure("waiting", 12_345_678.0) == "12345678"
