@@ -207,6 +207,16 @@ def test_the_page_names_every_metric_and_no_other(families: list[Metric]) -> Non
     assert listed == told
 
 
+def test_the_page_names_every_logger_of_a_node() -> None:
+    (row,) = re.findall(
+        r"^\| `level`, `logger`.*$", (ROOT / "docs" / "monitoring.md").read_text("utf-8"), re.MULTILINE
+    )
+    folders = ("broker", "bridges", "config", "treeconnector")
+    sources = (path.read_text("utf-8") for folder in folders for path in (ROOT / folder).rglob("*.py"))
+    made = {name for text in sources for name in re.findall(r"getLogger\(\"sapwood\.(\w+)\"", text)}
+    assert set(re.findall(r"`(?:sapwood)?\.(\w+)`", row)) == made
+
+
 def test_the_page_has_every_label(families: list[Metric]) -> None:
     text = (ROOT / "docs" / "monitoring.md").read_text("utf-8")
     rows = dict(re.findall(r"^\| `((?:sapwood|process)_[a-z0-9_]+)` \| ([^|]*) \|", text, re.MULTILINE))
