@@ -66,9 +66,13 @@ class Bindings:
         self.news.set()
 
     def lost(self, bindings: Iterable[Binding]) -> None:
-        """By these it is bound no more: bind it anew, if they are wanted still."""
-        self._bound.difference_update(bindings)
-        self.news.set()
+        """By these it is bound no more: bind it anew, if they are wanted still. Without a key: the exchange
+        was made. What we have unbound ourselves is no news.
+        """
+        for each in bindings:
+            if each in self._bound or not each.key:
+                self._bound.discard(each)
+                self.news.set()
 
     def _refused(self, key: str, text: str) -> None:
         """One timer for all, however often filters change meanwhile: each attempt would begin one more."""
