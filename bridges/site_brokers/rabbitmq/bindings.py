@@ -67,7 +67,7 @@ class Bindings:
 
     def lost(self, bindings: Iterable[Binding]) -> None:
         """By these it is bound no more: bind it anew, if they are wanted still. Without a key: the exchange
-        was made. What we have unbound ourselves is no news.
+        was made. Our own unbinding is no news.
         """
         for each in bindings:
             if each in self._bound or not each.key:
