@@ -8,7 +8,7 @@
 Law: what children trust, and what the port trusts of children, is `trusted`: the authority, those beside it,
 and those of the other nodes of the mesh. No private key ever leaves its node.
 Law: each handshake goes by what is trusted then. Wrinkle: OpenSSL takes no authority away from a context, so
-each connection is given the present one when its first message has come, whatever host that names or none.
+each connection is given the present one when its first message has come (`ChangingContext`).
 """
 
 import logging
@@ -20,7 +20,7 @@ from typing import Final
 
 from bridges import certificates
 from bridges.certificates import Authority, CertificateError
-from bridges.tls import TlsError, server_context
+from bridges.tls import ChangingContext, TlsError, server_context
 from broker.enrolment.errors import EnrolmentError
 from broker.enrolment.files import private_folder
 from config.model import Site
@@ -53,10 +53,9 @@ class KeptAuthority:
             self._others: tuple[bytes, ...] = ()
             self.fingerprint = certificates.fingerprint(self.authority.certificate)
             self._port = self._port_certificate()
-            self._present, self.context = (self._context(self.trusted) for _ in range(2))
+            self._tls = ChangingContext(lambda: self._context(self.trusted))
         except (OSError, CertificateError) as error:
             raise _unusable(folder, error) from None
-        self.context.sni_callback = self._choose
 
     def __repr__(self) -> str:
         return f"<KeptAuthority {self.folder} {self.fingerprint.hex()[:16]}>"
@@ -98,7 +97,7 @@ class KeptAuthority:
         more = {each for pem in self._others for each in certificates.split(pem)}
         trusted = b"".join([*mine, *sorted(more.difference(mine))])
         if trusted != self.trusted:
-            self._present = self._context(trusted)
+            self._tls.become(self._context(trusted))
         self.own, self.trusted = own, trusted
 
     def _own(self) -> bytes:
@@ -106,8 +105,10 @@ class KeptAuthority:
 
     # --- the port
 
-    def _choose(self, connection: ssl.SSLSocket | ssl.SSLObject, _host: str | None, _first: object) -> None:
-        connection.context = self._present
+    @property
+    def context(self) -> ssl.SSLContext:
+        """To listen with."""
+        return self._tls.context
 
     def _context(self, trusted: bytes) -> ssl.SSLContext:
         """Asks for children's certificates. No tickets: with one, an ended certificate would still do."""
@@ -161,7 +162,7 @@ class KeptAuthority:
         """
         if self._is_due(self._port):
             self._port = self._new_port_certificate()
-            self._present = self._context(self.trusted)
+            self._tls.become(self._tls.fresh())
             _log.info("= the port has a new certificate")
         return self._due(self._port) - self._clock()
 
