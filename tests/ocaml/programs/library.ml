@@ -71,8 +71,8 @@ module Acts (W : Way.S) = struct
     | [ ("fail", _) ] -> failwith "on purpose"
     | [ ("cancel", _) ] -> fail Lwt.Canceled
     | [ ("thread", _) ] -> return (`Int (Thread.id (Thread.self ())))
-    | [ ("number", _) ] -> return (`Float Float.nan)
-    | [ ("text", _) ] -> return (`String "\xff")
+    | [ ("no number", _) ] -> return (`Float Float.nan)
+    | [ ("no text", _) ] -> return (`String "\xff")
     | [ ("data", _) ] -> raise (Errors.Service (Fault.make ~data:(`String "\xff") "NO" "no"))
     | [ ("refuse", data) ] -> raise (Errors.Service (Fault.make ~data "NO" "no"))
     | [ ("large", _) ] -> return (`String (String.make 20_000_000 'x'))
@@ -105,8 +105,8 @@ module Acts (W : Way.S) = struct
           echo [ ("fail", `Null); ("fail", `Int 1) ];
           echo [ ("cancel", `Null); ("cancel", `Int 1) ];
           echo [ ("refuse", `List [ `Int 1 ]) ];
-          echo [ ("number", `Int 1) ];
-          echo [ ("text", `Int 1) ];
+          echo [ ("no number", `Int 1) ];
+          echo [ ("no text", `Int 1) ];
           echo [ ("data", `Int 1) ];
           echo [ ("here", `Float Float.infinity) ];
           echo [ ("large", `Int 1) ];
