@@ -43,8 +43,8 @@ class Advertising(Policy):
     """
 
     __slots__ = (
-        *("_context", "_following", "_neighbourhood", "_offers", "_permits", "_relocation", "_topics"),
-        *("heard", "told"),
+        *("_context", "_following", "_heirs", "_left", "_neighbourhood", "_offers", "_permits"),
+        *("_relocation", "_topics", "heard", "told"),
     )
 
     def __init__(
@@ -64,6 +64,8 @@ class Advertising(Policy):
         self._following = following
         self._relocation = relocation
         self._neighbourhood = neighbourhood
+        self._left: list[Advice] = []
+        self._heirs: set[str] = set()
         self.heard: Counter[str] = Counter(up=0, down=0, mesh=0)
         self.told: Counter[str] = Counter(up=0, down=0, mesh=0)
 
@@ -78,6 +80,7 @@ class Advertising(Policy):
                 if not neighbour.held.in_snapshot:
                     neighbour.held.heard_at = self._context.clock.now
                 neighbour.held.begin_snapshot()
+                self._heirs.discard(neighbour.name)
             case events.SnapshotEnded(digest):
                 self._snapshot_ended(neighbour, digest)
             case events.PeerDeclined(keys, text):
@@ -167,7 +170,13 @@ class Advertising(Policy):
             self._lines(applied.gone)
 
     def neighbour_gone(self, neighbour: Neighbour, cause: str) -> None:
-        """All that a neighbour told us is void."""
+        """All that a neighbour told us is void. The next parent may need its topics, see `_inherit`."""
+        if neighbour.relation is Relation.PARENT:
+            self._left += [
+                Advice("add", key.kind, key.name, route.origin, RESYNC)
+                for key, route in self._context.table.routes_of(neighbour.name).items()
+                if key.kind == Kind.TOPIC
+            ]
         self._keep_routes(neighbour, neighbour.held.withdraw(cause))
         for name in neighbour.former:
             self._context.custody.transaction.delete(RouteRow, (Kind.DOMAIN, name, neighbour.name))
@@ -226,7 +235,30 @@ class Advertising(Policy):
         if neighbour.former.pop(name, None) is not None:
             self._context.custody.transaction.delete(RouteRow, (Kind.DOMAIN, name, neighbour.name))
 
+    def _inherit(self, parent: Neighbour) -> None:
+        """A parent that takes the place of another is told what that one wanted, until it has spoken itself.
+
+        Else a topic's message that is sent meanwhile matches nothing, and is complete.
+        """
+        left, self._left, link = self._left, [], parent.link
+        if not left or parent.held.count:
+            return
+        applied = parent.held.apply(left, self._context.clock.now)
+        parent.held.begin_snapshot()  # at its end all goes that it has not said itself
+        self._heirs.add(parent.name)
+        self._keep_routes(parent, applied)
+        self._greet(parent, applied, frozenset())
+
+        def sweep() -> None:
+            """It offers nothing, so no snapshot has come."""
+            if parent.link is link and parent.name in self._heirs:
+                self._heirs.discard(parent.name)
+                self._keep_routes(parent, parent.held.end_snapshot())
+
+        self._context.clock.after(self._context.settings.reattach_time, sweep)
+
     def second_passed(self) -> None:
+        self._left.clear()
         before = self._context.clock.now - self._context.settings.route_retention
         for neighbour in self._context.neighbours.values():
             self._forget_former(neighbour, before)
@@ -288,6 +320,9 @@ class Advertising(Policy):
 
     def link_up(self, neighbour: Neighbour, up: events.LinkUp) -> None:
         """Tell it all, unless it holds what is offered."""
+        self._heirs.discard(neighbour.name)
+        if neighbour.relation is Relation.PARENT:
+            self._inherit(neighbour)
         offers = self._offers.to(neighbour.relation)
         offered = self._permits.offered(neighbour, offers)
         if neighbour.link is not None and (up.held_count, up.held_digest) != offered:
