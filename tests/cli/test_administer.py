@@ -177,7 +177,7 @@ def test_dead_letters_are_listed_returned_and_thrown_away(running: Any, sapwood:
         sapwood("dead", "delete", "--yes")
     running.do(lambda client: client.create("stock"))
     assert "1 message routed again" in sapwood("dead", "return", letters[0]["id"])
-    assert sapwood("dead", "return", "--reason", "EXPIRED", "--json") == {"returned": 0, "kept": 0}
+    assert sapwood("dead", "return", "--reason", "EXPIRED", "--json") == {"returned": 0, "kept": 0, "why": ""}
     assert sapwood("dead", "delete", letters[1]["id"], "--json") == {"messages": 1}
     assert "1 dead letter thrown away" in sapwood("dead", "delete", "--all", "--yes")
     assert sapwood("queues", "stock", "--json")["queue"]["messages"] == 1
