@@ -111,14 +111,12 @@ class KeptAuthority:
         return self._tls.context
 
     def _context(self, trusted: bytes) -> ssl.SSLContext:
-        """Asks for children's certificates. No tickets: with one, an ended certificate would still do."""
+        """Asks for children's certificates."""
         try:
             context = server_context(self.folder / "port.pem", None, self.folder / "authority.pem")
         except TlsError as error:
             raise CertificateError(str(error)) from None
         context.load_verify_locations(cadata=trusted.decode("ascii"))
-        context.options |= ssl.OP_NO_TICKET
-        context.num_tickets = 0
         return context
 
     def _port_certificate(self) -> certificates.Facts:
