@@ -18,47 +18,44 @@ _NO_TRIES: Final[dict[str, int]] = {}
 
 
 class EarlierHolds:
-    """Of one neighbour. Destinations are as text, '' = everything."""
+    """Of one neighbour. Destinations are as text, '' = everything. `untried`: no bundle tried them."""
 
-    __slots__ = ("_tries", "_untried")
+    __slots__ = ("_tries", "untried")
 
     def __init__(self) -> None:
-        self._untried = _NONE  # shared, since nearly all links held nothing
+        self.untried = _NONE  # shared, since nearly all links held nothing
         self._tries = _NO_TRIES
 
     def __repr__(self) -> str:
-        return f"<EarlierHolds {len(self._untried)} untried, {len(self._tries)} under way>"
-
-    def __bool__(self) -> bool:
-        return bool(self._untried)
+        return f"<EarlierHolds {len(self.untried)} untried, {len(self._tries)} under way>"
 
     def line_is_back(self, held: Iterable[str]) -> None:
         """`held`: until the line broke; what was under way to try is among them."""
         known = PeerHolds()
-        for each in (*held, *self._untried):
+        for each in (*held, *self.untried):
             known.add(each)
             if known.too_many:
                 known.discard(each)
                 break
-        self._untried = known.destinations
+        self.untried = known.destinations
         self._tries = _NO_TRIES
 
     def would_try(self, destination: str) -> bool:
         """Would a bundle for this destination try one?"""
-        return destination in self._untried or "" in self._untried
+        return destination in self.untried or "" in self.untried
 
     def tried_by(self, destination: str, number: int) -> Iterator[str]:
         """A bundle goes out under this number: what the peer is to be taken to hold until it answers."""
         for held in (destination, ""):
-            if held in self._untried:
-                del self._untried[held]
+            if held in self.untried:
+                del self.untried[held]
                 self._tries = self._tries or {}
                 self._tries[held] = number
                 yield held
 
     def said(self, destination: str) -> None:
         """The peer itself says what it holds, or no more."""
-        for known in (self._untried, self._tries):
+        for known in (self.untried, self._tries):
             if destination in known:
                 del known[destination]
 

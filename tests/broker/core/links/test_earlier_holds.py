@@ -6,13 +6,13 @@ from broker.core.links.peer_holds import MOST, MOST_BYTES
 
 def test_one_bundle_of_each_destination_tries_until_it_is_answered() -> None:
     holds = EarlierHolds()
-    assert not holds
+    assert not holds.untried
     holds.line_is_back(["queue:a", "queue:b"])
     assert list(holds.tried_by("queue:c", 1)) == []
     assert list(holds.tried_by("queue:a", 2)) == ["queue:a"]
     assert list(holds.tried_by("queue:a", 3)) == []
     assert list(holds.tried_by("queue:b", 4)) == ["queue:b"]
-    assert (bool(holds), repr(holds)) == (False, "<EarlierHolds 0 untried, 2 under way>")
+    assert (bool(holds.untried), repr(holds)) == (False, "<EarlierHolds 0 untried, 2 under way>")
     assert holds.answered(3) == ["queue:a"]
     assert holds.answered(3) == []
     holds.said("queue:b")
