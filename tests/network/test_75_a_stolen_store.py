@@ -216,7 +216,11 @@ def memory(network: Network) -> int:
 
 
 def disk(network: Network) -> int:
-    return sum(file.stat().st_size for file in network.data("hq").rglob("*") if file.is_file())
+    found = 0
+    for file in network.data("hq").rglob("*"):
+        with contextlib.suppress(FileNotFoundError):  # a log that is turned is renamed
+            found += file.stat().st_size if file.is_file() else 0
+    return found
 
 
 @asynccontextmanager
