@@ -329,7 +329,7 @@ class Duration(Kind[float]):
         return {"anyOf": [seconds, {"type": "string", "pattern": anchored(f"{_SECONDS}|{_DURATION}")}]}
 
 
-_SIZE_UNITS: Final = {
+SIZE_UNITS: Final = {
     "TiB": 2**40,
     "GiB": 2**30,
     "MiB": 2**20,
@@ -361,13 +361,13 @@ class Size(Kind[int]):
         if not compiled(_SIZE).fullmatch(text):
             raise self.refuse(text)
         number = text.rstrip("KMGTiB")
-        size = int(number) * _SIZE_UNITS[text[len(number) :] or "B"]
+        size = int(number) * SIZE_UNITS[text[len(number) :] or "B"]
         if not self.minimum <= size <= self.maximum:
             raise self.refuse(text)
         return size
 
     def text(self, value: int) -> str:
-        for unit, length in _SIZE_UNITS.items():
+        for unit, length in SIZE_UNITS.items():
             if value >= length and value % length == 0:
                 return f"{value // length}{unit}" if unit != "B" else str(int(value))
         return str(int(value))

@@ -11,10 +11,10 @@ from enum import StrEnum
 from typing import Final
 
 from config.alarms import OF_BYTES, OF_SECONDS, THRESHOLD, AlarmRule
-from config.kinds import Size
+from config.kinds import SIZE_UNITS, Size
 from config.values import TIME
 
-_UNITS: Final = (("TiB", 2**40), ("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10))
+_UNITS: Final = ("TiB", "GiB", "MiB", "KiB", "B")
 
 
 class AlarmChange(StrEnum):
@@ -81,8 +81,8 @@ def _threshold(metric: str, value: float) -> str:
 def figure(metric: str, value: float) -> str:
     """A figure for people, in its unit: 597.3MiB, 2m10s, 1.49ms."""
     if metric in OF_BYTES:
-        unit, size = next((each for each in _UNITS if value >= each[1]), ("B", 1))
-        return f"{value / size:.4g}{unit}"
+        unit = next((each for each in _UNITS if value >= SIZE_UNITS[each]), "B")
+        return f"{value / SIZE_UNITS[unit]:.4g}{unit}"
     if metric in OF_SECONDS:
         if 0 < value < 1:
             return f"{1000 * value:.4g}ms"

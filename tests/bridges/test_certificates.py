@@ -10,6 +10,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from cryptography.x509.oid import NameOID
+from tls_in_memory import handshake
 
 from bridges import certificates
 from bridges.certificates import Authority, CertificateError
@@ -112,21 +113,6 @@ def test_a_key_stands_in_no_repr_and_no_error(authority: Authority) -> None:
 
 
 # --- on a line
-
-
-def handshake(server: ssl.SSLContext, client: ssl.SSLContext) -> tuple[ssl.SSLObject, ssl.SSLObject]:
-    """Both ends of TLS through memory. Raises `ssl.SSLError` where one refuses."""
-    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
-    ends = server.wrap_bio(to_server, to_client, server_side=True), client.wrap_bio(to_client, to_server)
-    waiting = set(ends)
-    while waiting:
-        for end in ends:
-            try:
-                end.do_handshake()
-                waiting.discard(end)
-            except ssl.SSLWantReadError:
-                continue
-    return ends
 
 
 def trusting(authority: Authority) -> ssl.SSLContext:
