@@ -192,12 +192,16 @@ class Greetings:
             self._context.custody.transaction.put(row)
 
     def _tell(self, reader: Reader, name: str, greeting: _Greeting) -> int:
-        """Give a topic's retained message, if it is for this reader. Returns its size."""
+        """Give a topic's retained message, if it is for this reader. Returns its size.
+
+        That it may be a repetition was said of the delivery that brought it. A node that has had it, and has
+        dropped it since, would not take it with that mark.
+        """
         kept = self.fresh(name)
         if kept is None or not self._is_for(reader, kept[0]):
             return 0
         header, body = kept
-        flags = header.flags
+        flags = header.flags & ~Flag.MAYBE_DUPLICATE
         if isinstance(reader, Subscription):
             flags |= Flag.KEPT | (Flag.MAYBE_DUPLICATE if greeting.doubted else 0)
         elif reader.relation is not Relation.MESH:

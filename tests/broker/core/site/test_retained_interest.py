@@ -52,6 +52,22 @@ def test_what_comes_from_above_goes_with_the_last_reader_and_comes_again(forest:
     assert late.payloads == [b"1"]
 
 
+def test_what_may_be_a_repetition_comes_again_too(forest: Forest) -> None:
+    """A broker repeats what it had no answer to. The mark is of that delivery, and not of the value."""
+    tree(forest)
+    broker = Broker(forest, "hq")
+    forest["hq"].core.retained_interest.broker_retains = False
+    broker.sends("topic:price/tea", b"9", retained=True, again=True)
+    first = forest.consumer("york", "topic:price/#", "first")
+    forest.settle(1.0)
+    leaves(first)
+    forest.settle(20.0)
+    assert kept(forest, "hq", "north", "york") == [1, 0, 0]
+    late = forest.consumer("york", "topic:price/#", "late")
+    forest.settle(1.0)
+    assert late.payloads == first.payloads == [b"9"]
+
+
 def test_while_an_interest_lingers_what_it_brought_stays_and_is_renewed(forest: Forest) -> None:
     """The parent has not been told that it ended, so it would not give anything anew."""
     tree(forest, linger=30.0)
