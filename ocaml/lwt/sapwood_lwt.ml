@@ -51,7 +51,14 @@ module Io = struct
 
   let shut socket = try Lwt_unix.shutdown socket SHUTDOWN_ALL with Unix.Unix_error _ -> ()
   let free socket = Lwt.async (fun () -> Lwt.catch (fun () -> Lwt_unix.close socket) (fun _ -> Lwt.return_unit))
-  let within _ seconds act = Lwt_unix.with_timeout seconds act
+  let glance = 0.25
+
+  let within _ until act =
+    let rec watch () =
+      let left = until () -. Unix.gettimeofday () in
+      if left <= 0. then Lwt.fail Lwt_unix.Timeout else Lwt.bind (sleep (Float.min left glance)) watch
+    in
+    Lwt.pick [ act (); watch () ]
 
   type monitor = { lock : Lwt_mutex.t; changed : unit Lwt_condition.t }
 

@@ -4,7 +4,8 @@ module Make (Io : S.IO) (Session : S.SESSION with type 'a io = 'a Io.t) = struct
   type interface = (Call.t -> Json.t io) Interface.t
   type waiting = { number : string; mailbox : string; until : float; mutable reply : Message.t option }
 
-  (* What calls share. [reading]: one of those that wait reads the replies of all. *)
+  (* What calls share. [reading]: one of those that wait reads the replies of all. [first]: when the first of them gives
+     up. *)
   type shared = {
     session : Session.t;
     monitor : Io.monitor;
@@ -14,6 +15,7 @@ module Make (Io : S.IO) (Session : S.SESSION with type 'a io = 'a Io.t) = struct
     mutable seen : int64;
     mutable renewed : int;
     mutable reading : bool;
+    mutable first : float;
   }
 
   type t = { shared : shared; queue : string option; timeout : float }
@@ -31,7 +33,18 @@ module Make (Io : S.IO) (Session : S.SESSION with type 'a io = 'a Io.t) = struct
     let waiting = Hashtbl.create 16 and monitor = Io.monitor () in
     return
       {
-        shared = { session; monitor; waiting; mailbox = ""; last = 0; seen = -1L; renewed = 0; reading = false };
+        shared =
+          {
+            session;
+            monitor;
+            waiting;
+            mailbox = "";
+            last = 0;
+            seen = -1L;
+            renewed = 0;
+            reading = false;
+            first = infinity;
+          };
         queue = None;
         timeout = 30.;
       }
@@ -63,6 +76,7 @@ module Make (Io : S.IO) (Session : S.SESSION with type 'a io = 'a Io.t) = struct
     shared.last <- shared.last + 1;
     let waiting = { number = string_of_int shared.last; mailbox = shared.mailbox; until; reply = None } in
     Hashtbl.replace shared.waiting waiting.number waiting;
+    shared.first <- Float.min shared.first until;
     return waiting
 
   let arrived shared (message : Message.t) =
@@ -79,23 +93,23 @@ module Make (Io : S.IO) (Session : S.SESSION with type 'a io = 'a Io.t) = struct
   let earliest shared = Hashtbl.fold (fun _ each found -> Float.min each.until found) shared.waiting infinity
 
   (* Without the lock: read replies for all that wait. Where the node is away until then, there are none. *)
-  let read shared until =
-    let seconds = Float.max shortest_read (Float.min (until -. Unix.gettimeofday ()) longest_read) in
+  let read shared =
+    let seconds = Float.max shortest_read (Float.min (shared.first -. Unix.gettimeofday ()) longest_read) in
     let renewed = Session.renewed shared.session in
     if renewed <> shared.renewed then shared.seen <- -1L;
     shared.renewed <- renewed;
     Io.catch
       (fun () ->
-        let until = until +. slowest_line in
+        let until () = shared.first +. slowest_line in
         Session.transfer ~until shared.session ~ack_to:shared.seen ~seconds >>= fun messages ->
         Io.locked shared.monitor (fun () ->
             List.iter (arrived shared) messages;
             Io.broadcast shared.monitor;
             return ())
-        >>= fun () -> ack_all shared.session until messages)
+        >>= fun () -> ack_all shared.session (until ()) messages)
       (function Errors.Connect_failed _ -> Io.sleep shortest_read | error -> fail error)
 
-  type turn = Reply of Message.t | Late | Lost | Read of float
+  type turn = Reply of Message.t | Late | Lost | Read
 
   (* Under the lock: wait until there is a reply, or it is this call's turn to read. *)
   let rec turn shared waiting =
@@ -106,7 +120,8 @@ module Make (Io : S.IO) (Session : S.SESSION with type 'a io = 'a Io.t) = struct
     | None when shared.reading -> Io.wait shared.monitor >>= fun () -> turn shared waiting
     | None ->
         shared.reading <- true;
-        return (Read (earliest shared))
+        shared.first <- earliest shared;
+        return Read
 
   let stopped_reading shared () =
     Io.locked shared.monitor (fun () ->
@@ -119,8 +134,8 @@ module Make (Io : S.IO) (Session : S.SESSION with type 'a io = 'a Io.t) = struct
     | Reply reply -> return reply
     | Late -> fail (Errors.Call_timeout (asked ^ " was not answered in time"))
     | Lost -> fail (Errors.Reply_lost (asked ^ ": the reply queue went with the connection"))
-    | Read until ->
-        always (fun () -> read shared until) (stopped_reading shared) >>= fun () -> reply_of shared waiting asked
+    | Read ->
+        always (fun () -> read shared) (stopped_reading shared) >>= fun () -> reply_of shared waiting asked
 
   (* The node may have been started anew since the last call: then the reply queue went with it, and the request
      is made once more, with the next one. *)

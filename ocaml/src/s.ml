@@ -20,8 +20,8 @@ module type IO = sig
   val free : socket -> unit
   (** Nobody uses it any more. *)
 
-  val within : socket -> float -> (unit -> 'a t) -> 'a t
-  (** Read from it for so many seconds at most, then raise anything. *)
+  val within : socket -> (unit -> float) -> (unit -> 'a t) -> 'a t
+  (** Read from it until the time that this tells, then raise anything. The time may come nearer meanwhile. *)
 
   val passes : exn -> bool
   (** Is it no fault of a line, but a wish to stop? *)
@@ -90,9 +90,9 @@ module type SESSION = sig
   (** [send session queue payload] returns when the node has it on disk. If the line broke before the answer it is sent
       again: it may come twice, and is not lost. *)
 
-  val transfer : ?until:float -> t -> ack_to:int64 -> seconds:float -> Message.t list io
+  val transfer : ?until:(unit -> float) -> t -> ack_to:int64 -> seconds:float -> Message.t list io
   (** Messages with ids above [ack_to] (-1 = all): at once if there are any, none after [seconds]. All where the session
-      is made anew meanwhile. *)
+      is made anew meanwhile. [until] may come nearer while it waits. *)
 
   val ack : ?until:float -> t -> int64 -> unit io
   val list : t -> string -> string list io

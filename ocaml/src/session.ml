@@ -24,6 +24,7 @@ module Make (Io : S.IO) = struct
 
   let ( >>= ) = Io.( >>= )
   let slowest_answer = 30.
+  let shortest_answer = 0.05
   let shortest_login = 2.
   let first_pause = 0.05
   let longest_pause = 5.
@@ -79,9 +80,11 @@ module Make (Io : S.IO) = struct
     Errors.Refused { code; text = said; help = session.help }
 
   (* What goes wrong on a line is that the line is broken, whatever it is. *)
-  let ask session line ?(seconds = slowest_answer) request =
+  let ask session line ?(least = shortest_answer) ?(seconds = slowest_answer) ~until request =
+    let began = Unix.gettimeofday () in
+    let ends () = began +. Float.max least (Float.min seconds (until () -. began)) in
     let broken error = Io.fail (if Io.passes error then error else Broken (Printexc.to_string error)) in
-    Io.catch (fun () -> Io.within line.socket seconds (fun () -> exchange line request)) broken
+    Io.catch (fun () -> Io.within line.socket ends (fun () -> exchange line request)) broken
     >>= fun (status, headers, text) ->
     link session headers;
     match status with
@@ -102,31 +105,31 @@ module Make (Io : S.IO) = struct
   let get path = (`GET, path, [], "")
 
   (* A session that may be a new one needs its queues again. A fresh queue that is no more is forgotten. *)
-  let rec again session line ~seconds = function
+  let rec again session line ~until = function
     | [] -> Io.return ()
     | ((path, headers) as each) :: rest ->
         Io.catch
-          (fun () -> ask session line ~seconds (`GET, path, headers, "") >>= fun _ -> Io.return ())
+          (fun () -> ask session line ~least:shortest_login ~until (`GET, path, headers, "") >>= fun _ -> Io.return ())
           (function
             | Errors.Refused { code = "NOT_FOUND"; _ } ->
                 Io.atomic (fun () -> session.kept <- List.filter (fun one -> one <> each) session.kept);
                 Io.return ()
             | error -> Io.fail error)
-        >>= fun () -> again session line ~seconds rest
+        >>= fun () -> again session line ~until rest
 
-  let opened session ~seconds =
-    let seconds = Float.max shortest_login seconds in
+  let opened session ~until =
     let unreachable error = Io.fail (if Io.passes error then error else Broken (Printexc.to_string error)) in
     Io.catch (fun () -> Io.connect session.place session.host session.port) unreachable >>= fun (ic, oc, socket) ->
     let line = { ic; oc; socket } in
     Io.atomic (fun () -> session.lines <- line :: session.lines);
     let was_stale = session.stale in
     let prepare () =
-      ask session line ~seconds (`GET, path [ "login"; session.token ], session.proof, "") >>= fun _ ->
+      ask session line ~least:shortest_login ~until (`GET, path [ "login"; session.token ], session.proof, "")
+      >>= fun _ ->
       if session.closed then Io.fail Errors.Closed
       else if not was_stale then Io.return line
       else
-        again session line ~seconds (List.rev session.kept) >>= fun () ->
+        again session line ~until (List.rev session.kept) >>= fun () ->
         session.stale <- false;
         session.renewed <- session.renewed + 1;
         Io.return line
@@ -135,7 +138,7 @@ module Make (Io : S.IO) = struct
         drop session line;
         Io.fail error)
 
-  let taken session ~seconds =
+  let taken session ~until =
     let take () =
       match session.idle with
       | line :: rest ->
@@ -143,10 +146,10 @@ module Make (Io : S.IO) = struct
           Some line
       | [] -> None
     in
-    match Io.atomic take with Some line -> Io.return line | None -> opened session ~seconds
+    match Io.atomic take with Some line -> Io.return line | None -> opened session ~until
 
-  let on_a_line session ~seconds act =
-    taken session ~seconds >>= fun line ->
+  let on_a_line session ~until act =
+    taken session ~until >>= fun line ->
     let back () =
       if session.closed then drop session line
       else Io.atomic (fun () -> if List.memq line session.lines then session.idle <- line :: session.idle)
@@ -167,19 +170,21 @@ module Make (Io : S.IO) = struct
   let draws = Random.State.make_self_init ()
   let jittered pause = Random.State.float draws pause +. (pause /. 2.)
 
-  (* [anew]: what is asked instead once the session is another one. *)
-  let request ?(until = infinity) ?(seconds = slowest_answer) ?anew session asked =
+  let never () = infinity
+
+  (* [until] is asked again and again: it may come nearer. [anew]: what is asked instead once the session is another
+     one. *)
+  let request ?(until = never) ?seconds ?anew session asked =
     let began = session.renewed in
     let asked () = if session.renewed = began then asked else Option.value anew ~default:asked in
-    let patience () = Float.max 0.05 (Float.min seconds (until -. Unix.gettimeofday ())) in
     let rec attempt pause =
       if session.closed then Io.fail Errors.Closed
       else
         Io.catch
-          (fun () -> on_a_line session ~seconds:(patience ()) (fun line -> ask session line ~seconds:(patience ()) (asked ())))
+          (fun () -> on_a_line session ~until (fun line -> ask session line ?seconds ~until (asked ())))
           (function
             | Broken _ when session.closed -> Io.fail Errors.Closed
-            | Broken said when Unix.gettimeofday () +. pause > until -> Io.fail (unreachable session said)
+            | Broken said when Unix.gettimeofday () +. pause > until () -> Io.fail (unreachable session said)
             | Broken _ -> Io.sleep (jittered pause) >>= fun () -> attempt (Float.min (2. *. pause) longest_pause)
             | error -> Io.fail error)
     in
@@ -220,7 +225,7 @@ module Make (Io : S.IO) = struct
           }
         in
         Io.catch
-          (fun () -> on_a_line session ~seconds:slowest_answer (fun _ -> Io.return session))
+          (fun () -> on_a_line session ~until:never (fun _ -> Io.return session))
           (function Broken said -> Io.fail (unreachable session said) | error -> Io.fail error)
     | _ -> Io.fail (Errors.Connect_failed (Printf.sprintf "%S: expected http://HOST:PORT or https://HOST:PORT of a node" url))
 
@@ -244,16 +249,18 @@ module Make (Io : S.IO) = struct
     let wanted (path, _) = not (List.mem path unwanted) in
     Io.atomic (fun () -> session.kept <- List.filter wanted session.kept)
 
+  let at = Option.map Fun.const
+
   let create ?until ?(home = false) ?queue session =
     let headers = if home then [ ("sapwood-home", "yes") ] else [] in
     let asked = path ("create" :: Option.to_list queue) in
-    request ?until session (`GET, asked, headers, "") >>= fun name ->
+    request ?until:(at until) session (`GET, asked, headers, "") >>= fun name ->
     if queue <> None then keep session asked headers;
     Io.return name
 
   let subscribe ?until session queue =
     let asked = path [ "subscribe"; queue ] in
-    request ?until session (get asked) >>= fun _ ->
+    request ?until:(at until) session (get asked) >>= fun _ ->
     keep session asked [];
     Io.return ()
 
@@ -265,7 +272,7 @@ module Make (Io : S.IO) = struct
 
   let send ?until ?(correlation_id = "0") ?(reply_to = "") session queue payload =
     let asked = path ([ "send"; queue; correlation_id ] @ if reply_to = "" then [] else [ reply_to ]) in
-    request ?until session (`POST, asked, [], payload) >>= fun _ -> Io.return ()
+    request ?until:(at until) session (`POST, asked, [], payload) >>= fun _ -> Io.return ()
 
   let transfer ?until session ~ack_to ~seconds =
     let above id = get (path [ "transfer"; Int64.to_string id; Printf.sprintf "%.3f" (Float.max 0. seconds) ]) in
@@ -274,7 +281,8 @@ module Make (Io : S.IO) = struct
     | messages -> Io.return messages
     | exception Json.Wrong said -> Io.fail (Errors.Bad_reply ("an answer to a transfer cannot be read: " ^ said))
 
-  let ack ?until session id = request ?until session (get (path [ "ack"; Int64.to_string id ])) >>= fun _ -> Io.return ()
+  let ack ?until session id =
+    request ?until:(at until) session (get (path [ "ack"; Int64.to_string id ])) >>= fun _ -> Io.return ()
 
   let list session prefix =
     request session (get (path [ "list"; prefix ])) >>= fun text ->

@@ -4,7 +4,7 @@ module Io = struct
   type socket = {
     descriptor : Unix.file_descr;
     mutable tls : Ssl.socket option;
-    mutable until : float;
+    mutable until : unit -> float;
     mutable freed : bool;
   }
 
@@ -56,14 +56,18 @@ module Io = struct
     Unix.setsockopt_float socket.descriptor SO_RCVTIMEO seconds;
     Unix.setsockopt_float socket.descriptor SO_SNDTIMEO seconds
 
-  (* For so long as all of it may take. A signal that the program handles interrupts it, and is no fault of the line;
-     OpenSSL says of both only that it wants to go on. *)
+  let glance = 0.25
+  let after seconds = Fun.const (Unix.gettimeofday () +. seconds)
+
+  (* For so long as all of it may take, with a glance at the clock now and then: the end may have come nearer. A signal
+     that the program handles interrupts it, and is no fault of the line; OpenSSL says of both only that it wants to go
+     on. *)
   let rec in_time socket act =
-    let left = socket.until -. Unix.gettimeofday () in
+    let left = socket.until () -. Unix.gettimeofday () in
     if left <= 0. then failwith "no answer in time";
-    wait_at_most socket (Float.max 0.001 left);
+    wait_at_most socket (Float.max 0.001 (Float.min left glance));
     try act () with
-    | Unix.Unix_error (EINTR, _, _)
+    | Unix.Unix_error ((EINTR | EAGAIN | EWOULDBLOCK | EINPROGRESS | EALREADY), _, _)
     | Ssl.Connection_error (Error_want_read | Error_want_write)
     | Ssl.Read_error (Error_want_read | Error_want_write)
     | Ssl.Write_error (Error_want_read | Error_want_write)
@@ -154,7 +158,7 @@ module Io = struct
     | { Unix.ai_family; ai_addr; _ } :: others -> (
         let line () =
           let descriptor = Unix.socket ~cloexec:true ai_family SOCK_STREAM 0 in
-          let socket = { descriptor; tls = None; until = Unix.gettimeofday () +. handshake; freed = false } in
+          let socket = { descriptor; tls = None; until = after handshake; freed = false } in
           open_or_close descriptor (fun () ->
               in_time socket (fun () -> Unix.connect descriptor ai_addr);
               socket)
@@ -165,7 +169,7 @@ module Io = struct
     let socket = reached (Unix.getaddrinfo host (string_of_int port) [ AI_SOCKTYPE SOCK_STREAM ]) in
     open_or_close socket.descriptor (fun () ->
         Unix.setsockopt socket.descriptor TCP_NODELAY true;
-        socket.until <- Unix.gettimeofday () +. handshake;
+        socket.until <- after handshake;
         Option.iter (fun context -> over_tls socket context host) (Sapwood_tls.context place));
     let buffer = Bytes.create 16384 in
     ({ from = socket; buffer; place = 0; size = 0 }, { to_ = socket; pending = Buffer.create 256 }, socket)
@@ -181,8 +185,8 @@ module Io = struct
     in
     if atomic first then try Unix.close socket.descriptor with Unix.Unix_error _ -> ()
 
-  let within socket seconds act =
-    socket.until <- Unix.gettimeofday () +. seconds;
+  let within socket until act =
+    socket.until <- until;
     act ()
 
   type monitor = { lock : Mutex.t; changed : Condition.t }

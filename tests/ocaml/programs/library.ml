@@ -136,11 +136,15 @@ module Acts (W : Way.S) = struct
     Rpc.close rpc;
     ask rpc (echo [])
 
-  (* Two calls that nobody answers. *)
+  (* Two calls that nobody answers, the shorter while the other waits. *)
   let wait url queue () =
     let* rpc = Rpc.connect ?ca url in
     let call timeout () = ask (Rpc.at rpc ~queue ~timeout) (Call.make (string_of_float timeout) []) in
-    both [ call 12.; call 4. ]
+    let later () =
+      let* () = sleep 0.5 in
+      call 4. ()
+    in
+    both [ call 12.; later ]
 
   (* One call for each line of standard input. *)
   let lines url queue () =

@@ -12,6 +12,8 @@ module type S = sig
   val aside : (unit -> unit io) -> unit
   (* Go on with it while others do something else. *)
 
+  val sleep : float -> unit io
+
   val run : (unit -> unit io) -> unit
 
   (* An end of a channel. *)
@@ -37,6 +39,7 @@ module Blocking : S with type 'a io = 'a = struct
   let attempt act after = after (try Ok (act ()) with error -> Error error)
   let both acts = List.iter Thread.join (List.map (fun act -> Thread.create act ()) acts)
   let aside act = ignore (Thread.create act ())
+  let sleep = Thread.delay
   let run act = act ()
 
   type ends = Unix.file_descr
@@ -69,6 +72,7 @@ module Asynchronous : S with type 'a io = 'a Lwt.t = struct
   let attempt act after = Lwt.try_bind act (fun value -> after (Ok value)) (fun error -> after (Error error))
   let both acts = Lwt.join (List.map (fun act -> act ()) acts)
   let aside = Lwt.async
+  let sleep = Lwt_unix.sleep
   let run act = Lwt_main.run (act ())
 
   type ends = Lwt_io.input_channel * Lwt_io.output_channel
