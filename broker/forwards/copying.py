@@ -9,8 +9,9 @@ of its own first bytes. The bytes follow, then `Sum`, that of the whole; then th
              Done         ->               Comes, bytes, Sum ->
                                            <- Done
 
-Law: no word has more than `MAX_WORD` bytes, nobody is waited for longer than `SILENCE`, and a file has no
-more bytes than were said before. A `CopyFault` may stand in place of any word.
+Law: no word has more than `MAX_WORD` bytes, nobody is waited for longer than `SILENCE`, or `WORK` where it
+has something to do first, and a file has no more bytes than were said before. A `CopyFault` may stand in
+place of any word.
 """
 
 import asyncio
@@ -37,6 +38,10 @@ from sapwood.protocol.packets import Bytes
 
 MAX_WORD: Final = 8 * 1024
 SILENCE: Final = 120.0
+WORK: Final = 3600.0
+"""Seconds for the next bytes, and for an answer before which the other end sums what it has, or brings to
+its disk what is still under way to it.
+"""
 _LAST_WORDS: Final = 10.0
 _LONGEST: Final = 1000
 _PAUSE: Final = 2
@@ -127,11 +132,17 @@ class Talk:
 
     async def hear(self, kind: type[Said]) -> Said:
         """The next word, which is of this kind. Raises `FileFault`, as the other end said or should have."""
+        async with patience(SILENCE):
+            return await self.answer(kind)
+
+    async def answer(self, kind: type[Said]) -> Said:
+        """As `hear`, whenever it comes."""
         found: Said = await self._hear(kind)
         return found
 
     async def request(self) -> Get | Put:
-        word = await self._hear((Get, Put))
+        async with patience(SILENCE):
+            word = await self._hear((Get, Put))
         assert isinstance(word, Get | Put)
         return word
 
@@ -155,20 +166,20 @@ class Talk:
     async def take(self, most: int) -> bytes:
         """Bytes that come next, 1 at least."""
         if not self._came:
-            self._came += await self._more()
+            async with patience(SILENCE):
+                self._came += await self._more()
         data = bytes(self._came[:most])
         del self._came[:most]
         return data
 
     async def _more(self) -> Bytes:
-        async with _patience():
-            data = await self._pipe.read(PIECE)
+        data = await self._pipe.read(PIECE)
         if not data:
             raise PipeBroken(_GONE)
         return data
 
     async def give(self, data: bytes) -> None:
-        async with _patience():
+        async with patience(SILENCE):
             await self._pipe.write(data)
 
     async def work(self, call: Callable[Given, Result], *given: Given.args, **named: Given.kwargs) -> Result:
@@ -215,12 +226,13 @@ class Talk:
 
 
 @asynccontextmanager
-async def _patience() -> AsyncIterator[None]:
+async def patience(seconds: float) -> AsyncIterator[None]:
+    """Raises `PipeBroken`: the other end is waited for no longer."""
     try:
-        async with asyncio.timeout(SILENCE):
+        async with asyncio.timeout(seconds):
             yield
     except TimeoutError:
-        raise PipeBroken(f"nothing was heard of the other end for {SILENCE:g} s") from None
+        raise PipeBroken(f"nothing was heard of the other end for {seconds:g} s") from None
 
 
 async def send(talk: Talk, source: FileSource, have: Have, progress: Progress) -> None:
@@ -231,7 +243,7 @@ async def send(talk: Talk, source: FileSource, have: Have, progress: Progress) -
     await talk.say(Comes(source.size, begins))
     sent = begins
     progress(sent, source.size)
-    answer = asyncio.ensure_future(talk.hear(Done))  # or why not, before all was sent
+    answer = asyncio.ensure_future(talk.answer(Done))  # or why not, before all was sent
     try:
         while sent < source.size and not answer.done():
             data = await talk.work(source.read, min(PIECE, source.size - sent))
@@ -240,7 +252,8 @@ async def send(talk: Talk, source: FileSource, have: Have, progress: Progress) -
             progress(sent, source.size)
         if not answer.done():
             await talk.say(Sum(source.digest))
-        await answer
+        async with patience(WORK):
+            await asyncio.shield(answer)
     except PipeBroken:
         with suppress(TimeoutError):
             async with asyncio.timeout(_LAST_WORDS):

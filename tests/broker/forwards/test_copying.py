@@ -30,9 +30,9 @@ from broker.forwards.copying import (
     receive,
     send,
 )
-from broker.forwards.folders import FileFault, FirstBytes, local_part, local_source
+from broker.forwards.folders import FileFault, FilePart, FirstBytes, local_part, local_source
 from config.channels import Folder
-from sapwood.channels.pipes import Pipe, PipeBroken, TcpPipe
+from sapwood.channels.pipes import PIECE, Pipe, PipeBroken, TcpPipe
 
 BODY = os.urandom(700_000)
 NOTHING = Have(0, hashlib.sha256().hexdigest())
@@ -411,6 +411,7 @@ async def test_bytes_beyond_the_size_are_no_part_of_it(tmp_path: Path) -> None:
 
 async def test_who_says_nothing_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(copying, "SILENCE", 0.05)
+    monkeypatch.setattr(copying, "_LAST_WORDS", 0.05)
     served = Served(tmp_path / "shared")
     async with served.talk() as talk:
         await talk.say(Put("new", 4))
@@ -420,3 +421,45 @@ async def test_who_says_nothing_is_given_up(tmp_path: Path, monkeypatch: pytest.
                 await talk.hear(Done)
     assert served.why == "nothing was heard of the other end for 0.05 s"
     assert os.listdir(tmp_path / "shared") == []
+
+
+async def test_nobody_waits_for_an_answer_while_the_file_is_still_sent(
+    tmp_path: Path, mine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A copy that takes longer than `SILENCE` broke then, and a large one never came to its end."""
+    write, pieces, most = FilePart.write, 0, 0
+
+    def written(part: FilePart, data: bytes) -> None:
+        nonlocal pieces
+        pieces += 1
+        write(part, data)
+
+    @asynccontextmanager
+    async def patience(seconds: float) -> AsyncIterator[None]:
+        nonlocal most
+        began = pieces
+        yield
+        if seconds == copying.SILENCE:
+            most = max(most, pieces - began)
+
+    monkeypatch.setattr(FilePart, "write", written)
+    monkeypatch.setattr(copying, "patience", patience)
+    await bring(Served(tmp_path / "shared"), mine)
+    await fetch(Served(tmp_path / "shared"), "new", tmp_path / "back")
+    assert pieces >= 2 * len(BODY) // PIECE
+    assert most < len(BODY) // PIECE // 2
+
+
+async def test_whoever_never_says_that_all_came_is_given_up(
+    tmp_path: Path, mine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(copying, "WORK", 0.05)
+    monkeypatch.setattr(copying, "_LAST_WORDS", 0.05)
+    served = Served(tmp_path)
+    async with served.talk() as talk:
+        await talk.say(Get("mine"))
+        await talk.say(NOTHING)
+        with suppress(PipeBroken):
+            while True:
+                await talk.take(PIECE)
+    assert served.why == "nothing was heard of the other end for 0.05 s"
