@@ -10,9 +10,10 @@ that no version of the last week needs are deleted.
 """
 
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from datetime import date
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as arrow
@@ -28,13 +29,15 @@ if TYPE_CHECKING:
 
 try:
     import deltalake
-    from deltalake.exceptions import DeltaError, TableNotFoundError
+    from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 except ImportError:
     raise SetUpError("a history of Delta tables needs: pip install 'sapwood-node[delta]'") from None
 
 KEPT_HOURS: Final = 7 * 24
 SMALL_FILES: Final = 16
 """So many of one day are put together."""
+TRIES: Final = 10
+"""Of one change, as long as other writers' come between."""
 _BY: Final = ["tree", "day"]
 
 
@@ -74,20 +77,26 @@ class DeltaTables:
     def remove(self, tree: str, day: date, runs: list[str]) -> None:
         names = [RUNS, *(name for name in self._place.names("tables") if name != COUNTS)]
         listed = ", ".join(quoted(run) for run in runs)
-        for table in filter(None, map(self._table, names if runs else ())):
-            with _as_os_error():
-                table.delete(f"tree = {quoted(tree)} and day = '{day}' and run in ({listed})")
+        gone = f"tree = {quoted(tree)} and day = '{day}' and run in ({listed})"
+        for name in names if runs else ():
+            _anew(partial(self._delete, name, gone))
+
+    def _delete(self, name: str, gone: str) -> None:
+        table = self._table(name)
+        if table is not None:
+            table.delete(gone)
 
     def finish(self) -> None:
         self._place.put_views("delta")
         for name in (RUNS, *self._place.names("tables")):
             table = self._table(name)
             if table is not None:
-                with _as_os_error():
+                with _as_os_error(), suppress(CommitFailedError):
                     self._compact(table)
 
     def _compact(self, table: "DeltaTable") -> None:
-        """Put the files of days together of which there are many, and let go of what is older than a week."""
+        """Put the files of days together of which there are many, and let go of what is older than a week.
+        Where another writer has done so meanwhile, there is nothing to do."""
         many = arrow.table(table.get_add_actions(flatten=True)).group_by(["partition.tree", "partition.day"])
         for row in many.aggregate([([], "count_all")]).to_pylist():
             if row["count_all"] >= SMALL_FILES:
@@ -96,8 +105,8 @@ class DeltaTables:
         table.vacuum(KEPT_HOURS, dry_run=False)
 
     def _append(self, name: str, table: Table, mark: "deltalake.Transaction | None" = None) -> None:
-        with _as_os_error():
-            deltalake.write_deltalake(
+        _anew(
+            lambda: deltalake.write_deltalake(
                 self._uri(name),
                 table,
                 mode="append",
@@ -106,6 +115,7 @@ class DeltaTables:
                 storage_options=self._options,
                 commit_properties=deltalake.CommitProperties(app_transactions=[mark] if mark else None),
             )
+        )
 
     def _table(self, name: str) -> "DeltaTable | None":
         with _as_os_error():
@@ -125,6 +135,16 @@ def _as_os_error() -> Iterator[None]:
         yield
     except DeltaError as error:
         raise OSError(str(error)) from error
+
+
+def _anew(change: Callable[[], object]) -> None:
+    """Make a change, and anew where another writer's came between: two that begin a table, say."""
+    with _as_os_error():
+        for _ in range(TRIES - 1):
+            with suppress(CommitFailedError):
+                change()
+                return
+        change()
 
 
 def _dated(table: Table, tree: str, day: date) -> Table:

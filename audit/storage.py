@@ -10,6 +10,7 @@ nothing to compact. Caller's duty: one follower a stream.
 """
 
 import os
+import secrets
 from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
@@ -73,21 +74,24 @@ class Place:
         return [str(file.path) for file in self.system.get_file_info(all_of) if file.is_file]
 
     def form(self) -> str:
-        """'parquet' or 'delta'; '' if there is nothing yet."""
-        tables = [f"tables/{name}" for name in self.names("tables")]
-        for folder in ("runs", *tables):
-            if inside := self.names(folder):
-                return "delta" if "_delta_log" in inside else "parquet"
-        return ""
+        """'parquet' or 'delta'; '' if there is nothing yet. Wrinkle: a Delta table that another writer begins
+        in this moment has files before it has a log; so all are looked at."""
+        inside = [
+            self.names(folder) for folder in (RUNS, *(f"tables/{name}" for name in self.names("tables")))
+        ]
+        if any("_delta_log" in names for names in inside):
+            return "delta"
+        return "parquet" if any(inside) else ""
 
     def put(self, name: str, data: bytes) -> None:
-        """Write a file that is there whole, or not at all: an object store does so by itself."""
+        """Write a file that is there whole, or not at all: an object store does so by itself. Several may
+        write the same one at once, as they do the views."""
         path = f"{self.root}/{name}"
         if not isinstance(self.system, fs.LocalFileSystem):
             with self.system.open_output_stream(path) as file:
                 file.write(data)
             return
-        part = Path(path).with_name(f".{Path(path).name}.part")
+        part = Path(path).with_name(f".{Path(path).name}.{secrets.token_hex(4)}.part")
         part.parent.mkdir(parents=True, exist_ok=True)
         with part.open("wb") as file:
             file.write(data)

@@ -1,8 +1,10 @@
 """A history of Delta tables says the same as one of files of Parquet, and each batch of a follower counts
 once in both."""
 
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime
 from pathlib import Path
+from threading import Barrier
 
 import pyarrow as arrow
 import pytest
@@ -86,6 +88,30 @@ def test_a_follower_that_began_anew_replaces_the_days_that_it_has(form: str, tmp
     Counts(str(root), "other", "20260318T0-c", form).take(0, batch(tmp_path / "c", (14, "hq", 7)))
     mine = COUNTED.replace("group by", "where tree = 'acme' group by")
     assert rows(root, mine) == [(date(2026, 3, day), "hq", n) for day, n in ((14, 1), (15, 3), (16, 4))]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_several_trees_are_kept_in_one_history_at_once(form: str, tmp_path: Path) -> None:
+    """Each by a process of its own in a chain; here they begin the tables in the same moment."""
+    root, trees = tmp_path / "kept", ("acme", "bolt", "coil", "duct")
+    together = Barrier(len(trees))
+
+    def keep(tree: str) -> None:
+        counts, found = Counts(str(root), tree, f"20260316T0-{tree}", form), tmp_path / "found" / tree
+        together.wait()
+        for number in range(6):
+            counts.take(number, batch(tmp_path / f"{tree}-{number}", (14 + number, "hq", 1)))
+        for times in (1, 2):
+            Day(str(root), DAYS[0], tree, form).append(tables(found, times), summary())
+
+    with ThreadPoolExecutor(len(trees)) as pool:
+        for done in [pool.submit(keep, tree) for tree in trees]:
+            done.result()
+    assert rows(root, "select tree, sum(rows) from sapwood_counts group by tree order by tree") == [
+        (tree, 6) for tree in trees
+    ]
+    select = "select tree, day, advisories from sapwood_volume_by_node order by tree"
+    assert rows(root, select) == [(tree, DAYS[0], 2) for tree in trees]
 
 
 def test_many_batches_of_a_day_are_few_files_and_all_their_rows(tmp_path: Path) -> None:
