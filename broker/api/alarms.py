@@ -4,7 +4,7 @@ import math
 from typing import Literal
 
 from broker.advisory_log import iso_time
-from broker.alarms.state import AlarmState, condition
+from broker.alarms.state import AlarmState, condition, figure
 from broker.alarms.watch import AlarmWatch
 from broker.api.context import RunningNode
 from broker.api.operation import AT, AWAY, Answer, PlainCommand, operation
@@ -15,7 +15,7 @@ from config.alarms import BUILTIN
 class AlarmAnswer(Answer):
     """`pending`: its figure is over the threshold, and not for long enough yet. `value` null: not known yet.
 
-    `since`: null unless it is raised. `condition`: what raises it, in words.
+    `since`: null unless it is raised. `condition`, `now`: what raises it, and `value`, in words.
     """
 
     name: str
@@ -25,6 +25,7 @@ class AlarmAnswer(Answer):
     metric: str
     queue: str | None
     value: float | None
+    now: str | None
     since: str | None
     builtin: bool
 
@@ -85,6 +86,7 @@ def listed(watch: AlarmWatch) -> list[AlarmAnswer]:
 
 def _alarm(watch: AlarmWatch, state: AlarmState) -> AlarmAnswer:
     rule, since = state.rule, watch.since(state.rule.name)
+    value = None if math.isnan(state.value) else round(state.value, 6)
     return AlarmAnswer(
         name=rule.name,
         state="raised" if state.raised else "pending" if state.pending else "well",
@@ -92,7 +94,8 @@ def _alarm(watch: AlarmWatch, state: AlarmState) -> AlarmAnswer:
         condition=condition(rule),
         metric=rule.metric,
         queue=rule.queue,
-        value=None if math.isnan(state.value) else round(state.value, 6),
+        value=value,
+        now=None if value is None else figure(rule.metric, value),
         since=None if since is None else iso_time(since),
         builtin=rule in BUILTIN,
     )

@@ -181,7 +181,7 @@ def detail(node: RunningNode, name: str) -> QueueDetail:
     "Throw away all that waits in a queue; its readers stay, with what they have.",
     "queues",
     (QUEUE,),
-    errors=GONE,
+    errors={**GONE, **OWN},
     commands=(
         PlainCommand(
             "queue purge",

@@ -51,10 +51,7 @@ def summary(found: Fields) -> list[str]:
 
 
 def _alarm(alarm: Fields) -> str:
-    from broker.alarms.state import figure  # with what reads sites' files, which a status rarely needs
-
-    value = alarm.get("value")
-    now = "" if value is None else f", now {figure(alarm.get('metric', ''), value)}"
+    now = f", now {alarm['now']}" if alarm.get("now") else ""
     return (
         f"! alarm {alarm.get('name')} ({alarm.get('severity')}) since {alarm.get('since')}:"
         f" {alarm.get('condition')}{now}"

@@ -10,7 +10,7 @@ from broker.metrics import intake, process
 from broker.metrics.exposition import Family, counter, gauge, histogram, info
 from broker.report import NodeReport
 
-_COUNTERS: Final = {
+COUNTERS: Final = {
     "entered": ("messages_entered", "Messages that applications of this node sent and that were taken."),
     "in": ("messages_received", "Messages that came over links."),
     "out": ("messages_sent", "Messages that went over links."),
@@ -33,6 +33,7 @@ _COUNTERS: Final = {
     "dead_returned": ("dead_letters_returned", "Dead letters that an operator moved back."),
     "dead_deleted": ("dead_letters_deleted", "Dead letters that an operator deleted."),
     "deleted": ("messages_deleted", "Messages that an operator deleted, with a queue or one by one."),
+    "moved": ("messages_moved", "Messages that an operator moved to another queue, or behind all others."),
     "transient_ended": (
         "messages_transient_ended",
         "Messages that were in a session's transient queues when it ended.",
@@ -51,6 +52,7 @@ _COUNTERS: Final = {
         "Those of them that are not among the dead letters, since there were too many.",
     ),
     "unreadable": ("messages_unreadable", "Messages that could not be unpacked here."),
+    "wills_refused": ("wills_refused", "Last wills of MQTT clients that were not taken when they ended."),
     "channels_opened": ("channels_opened", "Channels that were opened through this node."),
     "channels_refused": ("channels_refused", "Channels that were asked for and did not come about."),
     "channels_broken": ("channels_broken", "Channels that ended before their time, as with a broken line."),
@@ -158,8 +160,8 @@ def _link_brokers(report: NodeReport) -> list[Family]:
 def _totals(counters: Mapping[str, int]) -> list[Family]:
     """Each counter of the core; one that has no name here yet keeps its own."""
     found = []
-    for key in {**_COUNTERS, **counters}:
-        name, text = _COUNTERS.get(key, (key, f"What this node counts as {key!r}."))
+    for key in {**COUNTERS, **counters}:
+        name, text = COUNTERS.get(key, (key, f"What this node counts as {key!r}."))
         found.append(counter(f"sapwood_{name}", text).add(counters.get(key, 0)))
     return found
 

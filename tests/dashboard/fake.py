@@ -414,13 +414,13 @@ def _advisory(number: int) -> dict[str, Any]:
 def _alarms() -> dict[str, Any]:
     """Three alarms, one of which is raised; of the receiver one event is still to be taken."""
     alarms = []
-    for name, state, severity, condition, value in (
-        ("backlog", "raised", "critical", "waiting of queue sales above 5000 for 10m", 7312.0),
-        ("disk-slow", "pending", "warning", "commit above 1 for 5m", 1.7),
-        ("takes-no-messages", "well", "critical", "refusing above 0 for 1m", 0.0),
+    for name, state, severity, condition, value, now in (
+        ("backlog", "raised", "critical", "waiting of queue sales above 5000 for 10m", 7312.0, "7312"),
+        ("disk-slow", "pending", "warning", "commit above 1s for 5m", 1.7, "1.7s"),
+        ("takes-no-messages", "well", "critical", "refusing above 0 for 1m", 0.0, "0"),
     ):
         shown = {"name": name, "state": state, "severity": severity, "condition": condition}
-        more = {"metric": "waiting", "queue": None, "value": value, "builtin": False}
+        more = {"metric": "waiting", "queue": None, "value": value, "now": now, "builtin": False}
         hour_ago = datetime.fromtimestamp(time.time() - 3600, UTC).isoformat()
         since = hour_ago if state == "raised" else None
         alarms.append({**shown, **more, "since": since})

@@ -537,7 +537,7 @@ async def is_whole(name: Locator) -> None:
             await asyncio.sleep(0.05)
 
 
-async def test_at_400_pixels_name_state_and_count_are_seen_and_nothing_scrolls_sideways(
+async def test_on_telephones_name_state_and_count_are_seen_and_nothing_scrolls_sideways(
     opened: Opened, served: Served, fake: FakeNode
 ) -> None:
     base = await served(fake)
@@ -553,6 +553,9 @@ async def test_at_400_pixels_name_state_and_count_are_seen_and_nothing_scrolls_s
             await expect(head).to_be_in_viewport(ratio=1)
             assert await head.evaluate("head => head.scrollWidth <= head.clientWidth"), (view, title)
         await fits(page, view)
+        await page.set_viewport_size({"width": 320, "height": 640})
+        await fits(page, view)
+        await page.set_viewport_size({"width": 400, "height": 800})
     await page.goto(f"{base}/dashboard/#/tree")
     name = rows(page).nth(2).locator(".label")
     await expect(name).to_have_text("region-01")
@@ -629,6 +632,7 @@ async def test_alarms_stand_above_the_charts_and_in_the_overview(
     await page.keyboard.press("Enter")
     first = alarms.locator("li").first
     await expect(first).to_contain_text("waiting of queue sales above 5000 for 10m · critical · now 7312")
+    await expect(alarms.locator("li").nth(1)).to_contain_text("commit above 1s for 5m · warning · now 1.7s")
     await page.keyboard.press("g")
     await page.keyboard.press("o")
     await expect(page.locator(".lines li").first).to_contain_text("Alarm backlog")

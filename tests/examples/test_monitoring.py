@@ -17,6 +17,7 @@ from broker.cli.demo.plan import free_ports
 from broker.metrics.collector import Collector
 from broker.metrics.exposition import exposition
 from broker.metrics.label_limit import Labels
+from broker.metrics.node import COUNTERS
 from broker.node import Node
 from config.model import AdvisoryLog, LinkBroker, Listener, Permits, Registration, Site, TreeConnector
 from sapwood import connect
@@ -205,6 +206,13 @@ def test_the_page_names_every_metric_and_no_other(families: list[Metric]) -> Non
     listed = set(re.findall(r"^\| `((?:sapwood|process)_[a-z0-9_]+)`", text, re.MULTILINE))
     told = {family.name + ("_total" if family.type == "counter" else "") for family in families}
     assert listed == told
+
+
+def test_a_counter_that_appears_when_it_first_happens_has_a_name_and_a_text() -> None:
+    sources = (path.read_text("utf-8") for path in (ROOT / "broker" / "core").rglob("*.py"))
+    late = {name for text in sources for name in re.findall(r'counters\["(\w+)"\] = .*counters\.get', text)}
+    assert late >= {"moved", "wills_refused", "dead_deleted"}
+    assert late <= set(COUNTERS)
 
 
 def test_the_page_names_every_logger_of_a_node() -> None:

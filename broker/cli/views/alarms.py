@@ -1,6 +1,5 @@
 """Alarms on a node's figures."""
 
-from broker.alarms.state import figure
 from broker.cli.node_api import Fields
 from broker.cli.output import print_table, printable, table
 from treeconnector.wording import counted
@@ -10,10 +9,8 @@ def alarms(found: Fields) -> None:
     """Print all alarms, those that are raised first, and how the webhook is."""
     made = table("Alarm", "State", "Severity", "Raised by", ">now", "since")
     for each in found["alarms"]:
-        value = "" if each["value"] is None else figure(each["metric"], each["value"])
-        made.add_row(
-            each["name"], each["state"], each["severity"], each["condition"], value, each["since"] or ""
-        )
+        now, since = each["now"] or "", each["since"] or ""
+        made.add_row(each["name"], each["state"], each["severity"], each["condition"], now, since)
     print_table(made)
     print(printable(_webhook(found["webhook"])))
 

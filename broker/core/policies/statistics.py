@@ -6,7 +6,7 @@ What there is to read (all since this start; seconds, bytes, messages):
   `delivered` (handed to consumers here), `acknowledged` (by them), `unmatched`, `unsubscribed`, `rerouted`,
   `volatile_dropped`, `duplicates_dropped`, `buried`, `declined`, and those that appear when they first
   happen: `dead_overflow`, `retained_overflow`, `unreadable`, `deleted`, `transient_ended`, `dead_returned`,
-  `dead_deleted`, `wills_refused`. What nodes say to each other is traffic of links, and nobody's who is here.
+  `dead_deleted`, `moved`, `wills_refused`. What nodes say to each other is traffic of links.
 - `core.statistics.rates`: node-wide, smoothed over `SMOOTH` seconds: see `MessageRates`.
 - `core.statistics.latency`: `Histogram` of all messages that were acknowledged by consumers here, from their
   arrival at this node.

@@ -73,3 +73,15 @@ def test_what_is_said_to_all_is_said_once(node: Any) -> None:
         for operation in methods.values():
             assert {"200", "400", "403"} <= operation["responses"].keys()
             assert operation["summary"].endswith(".")
+
+
+def test_a_body_is_described_and_said_to_be_needed_where_it_is(node: Any) -> None:
+    """A client made of it can send a message, with an account, and forgets no body."""
+    paths = described(node)["paths"]
+    publish = paths["/api/publish/{destination}"]["post"]
+    assert publish["requestBody"]["content"] == {"*/*": {"schema": {}}}
+    assert {"account": []} in publish["security"]
+    assert "security" not in paths["/api/queues"]["get"]
+    assert paths["/api/announce"]["post"]["requestBody"]["required"]
+    assert not paths["/api/dead"]["delete"]["requestBody"]["required"]
+    assert "409" in paths["/api/queues/{name}/purge"]["post"]["responses"]

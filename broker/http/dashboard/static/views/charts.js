@@ -50,7 +50,7 @@ function alarmParts({ alarms, webhook }) {
   return [
     h("summary", {}, shape(raised ? "down" : "running"), `${plural(alarms.length, "alarm")}, ${raised || "none"} raised`, h("span", { class: "grow" }), h("span", { class: "muted" }, webhookText(webhook))),
     h("ul", { class: "lines" }, alarms.map((alarm) => h("li", {}, shape(SHAPES[alarm.state]),
-      h("div", {}, h("b", {}, visible(alarm.name)), h("div", { class: "why" }, visible(`${alarm.condition} · ${alarm.severity}${alarm.value === null ? "" : ` · now ${Number(alarm.value.toPrecision(6))}`}`))),
+      h("div", {}, h("b", {}, visible(alarm.name)), h("div", { class: "why" }, visible(`${alarm.condition} · ${alarm.severity}${alarm.now ? ` · now ${alarm.now}` : ""}`))),
       h("span", { class: "side" }, alarm.since ? `since ${date(alarm.since)}` : alarm.state)))),
   ];
 }

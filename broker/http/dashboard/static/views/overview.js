@@ -49,7 +49,7 @@ export function attention(status, away, at) {
   if (status.ready === false) add(0, "blocked", "The node takes no new messages", status.refusing || "", "", "overview");
   if (status.disconnected) add(0, "down", "This satellite is disconnected", "it is linked with no core", "", "tree");
   for (const alarm of status.alarms ?? []) {
-    const now = alarm.value === null ? "" : `, now ${Number(alarm.value.toPrecision(6))}`;
+    const now = alarm.now ? `, now ${alarm.now}` : "";
     add(alarm.severity === "critical" ? 0 : alarm.severity === "warning" ? 1 : 5, alarm.severity === "critical" ? "down" : "warning",
       `Alarm ${alarm.name}`, `${alarm.condition}${now}`, duration((at - Date.parse(alarm.since)) / 1000), "charts");
   }
