@@ -74,7 +74,7 @@ async def dial(
     loop, line = asyncio.get_running_loop(), None
     try:
         async with asyncio.timeout(timeout):
-            line = await _line(address.host, address.port, local)
+            line = await line_to(address.host, address.port, local)
             name = ((tls.server_name if tls else "") or address.host) if context else None
             await loop.create_connection(lambda: carrier, sock=line, ssl=context, server_hostname=name)
             await carrier.opened
@@ -90,8 +90,13 @@ async def dial(
     return carrier
 
 
-async def _line(host: str, port: int, local: str) -> socket.socket:
-    """A connection to the first of a host's addresses that takes one."""
+async def line_to(host: str, port: int, local: str) -> socket.socket:
+    """A connection to the first of a host's addresses that takes one; `local` is bound, '' = any.
+
+    Raises `OSError`.
+    Wrinkle: uvloop's own `create_connection`, cancelled while it looks for the name, leaves the look-up to
+    itself, and its failure comes up as an error that nobody took.
+    """
     loop = asyncio.get_running_loop()
     found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     bound = await loop.getaddrinfo(local, 0, type=socket.SOCK_STREAM) if local else None

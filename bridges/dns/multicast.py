@@ -30,11 +30,13 @@ from dns.rdtypes.ANY.TXT import TXT
 
 from bridges.dns.errors import LocationError, NotThere
 from bridges.dns.lookup import LONGEST_TTL, LookupResult
-from bridges.dns.records import MOST, SERVICE, NamedParent, Notes, place_of, read_text, shown
+from bridges.dns.records import SERVICE, NamedParent, Notes, place_of, read_text, shown
 from config.kinds import Fault
 
 GROUP: Final = "224.0.0.251"
 PORT: Final = 5353
+MOST: Final = 32
+"""Ways, of all hosts and of one node."""
 MOST_PACKETS: Final = 256
 MOST_OF_ONE: Final = 8
 LARGEST_PACKET: Final = 4096

@@ -8,6 +8,8 @@ aside: the record grows. Without TXT a way is `wss` at `/link`.
 
 Law: whatever the records hold, what comes out are link URIs that a file could hold, at most `MOST` of them;
 what was left out is said in notes, bounded too.
+Law: DNS gives records in another order each time. Which are left out does not depend on it: of two looks at
+the same records both find the same ways.
 """
 
 import random
@@ -22,8 +24,9 @@ from config.uris import ANNOUNCED_URI, HOST, address, is_address
 from config.values import NAME
 
 SERVICE: Final = "_sapwood._tcp"
-MOST: Final = 32
-MOST_TEXTS: Final = 128
+MOST: Final = 256
+MOST_TEXTS: Final = 16
+"""Of one target. How many come in all is bounded by the size of a message of DNS, 64 KiB."""
 MOST_NOTES: Final = 12
 _LONGEST_TEXT: Final = 2048
 _LONGEST_LEASE: Final = 30 * 86_400
@@ -125,18 +128,19 @@ def read_text(strings: Sequence[bytes]) -> dict[str, str]:
 def places(services: Iterable[Service], texts: Iterable[Sequence[bytes]], notes: Notes) -> list[NamedParent]:
     """All ways that these records name. A way that cannot be is left out, and told in `notes`."""
     known: dict[str, list[dict[str, str]]] = {}
-    for number, strings in enumerate(texts):
-        if number >= MOST_TEXTS:
-            notes.add(f"more than {MOST_TEXTS} TXT records: the others were left out")
-            break
+    for strings in sorted(map(tuple, texts)):
         try:
             said = read_text(strings)
         except Fault as fault:
             notes.add(f"left out {fault}")
             continue
-        known.setdefault(said.get("target", "").lower(), []).append(said)
+        of_target = known.setdefault(said.get("target", "").lower(), [])
+        if len(of_target) < MOST_TEXTS:
+            of_target.append(said)
+        else:
+            notes.add(f"more than {MOST_TEXTS} TXT records of one target: the others were left out")
     found: dict[str, NamedParent] = {}
-    for service in services:
+    for service in sorted(services, key=_first_wanted):
         for said in known.get(service.target) or known.get("") or [{}]:
             try:
                 place = _place(service, said)
@@ -148,6 +152,11 @@ def places(services: Iterable[Service], texts: Iterable[Sequence[bytes]], notes:
                 return list(found.values())
             found[place.uri] = place
     return list(found.values())
+
+
+def _first_wanted(service: Service) -> tuple[int, int, str]:
+    """The smaller priority, then the larger weight; then whichever, but always the same."""
+    return service.priority, -service.weight, service.target
 
 
 def _place(service: Service, said: Mapping[str, str]) -> NamedParent:

@@ -636,7 +636,7 @@ def test_a_peer_that_has_reset_before_we_begin_breaks_the_carrier_and_leaves_not
         while lines[0].fileno() >= 0:
             await asyncio.sleep(0.01)
 
-    monkeypatch.setattr(websocket, "_line", reset)
+    monkeypatch.setattr(websocket, "line_to", reset)
     with asyncio.Runner(loop_factory=kind) as runner:
         runner.run(asyncio.wait_for(dial(), 120))
     assert told == []

@@ -11,7 +11,7 @@ import pytest
 from bridges.dns import multicast
 from bridges.dns.errors import LocationError, NotThere
 from bridges.dns.multicast import Answerer, Asker, answer_to, ask_lan
-from bridges.dns.records import MOST, NamedParent
+from bridges.dns.records import NamedParent
 
 HERE = "127.0.0.1"
 HQ = NamedParent("ws://127.0.0.1:7600/link", tree="acme", node="hq")
@@ -150,7 +150,7 @@ def test_answers_are_bounded_in_number_and_bytes() -> None:
     for host in hosts(2 * multicast.MOST_PACKETS):
         asker.datagram_received(answered(asker, f"target={host}:1", "carrier=ws"), (host, 5353))
     assert len(asker.found) == multicast.MOST_PACKETS
-    assert len(asker.in_turn()) == MOST
+    assert len(asker.in_turn()) == multicast.MOST
     asker = Asker()
     asker.datagram_received(answered(asker, "target=hq:1").ljust(multicast.LARGEST_PACKET + 1), (HERE, 5353))
     assert asker.notes

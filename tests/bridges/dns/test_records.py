@@ -111,6 +111,21 @@ def test_a_thousand_records_are_cut_and_that_is_said() -> None:
     assert any(f"more than {MOST_TEXTS} TXT" in note for note in notes)
 
 
+def test_which_of_many_ways_are_left_out_depends_on_no_order_of_the_answer() -> None:
+    services = [
+        Service(20 - (number > 290), number % 9, 7600, f"uk{number}.example.com") for number in range(300)
+    ]
+    texts = [(f"target={each.target}".encode(), b"carrier=ws") for each in services]
+    first, _ = found(*texts, services=tuple(services))
+    for seed in range(5):
+        chance = random.Random(seed)
+        texts, services = chance.sample(texts, len(texts)), chance.sample(services, len(services))
+        assert found(*texts, services=tuple(services))[0] == first
+    assert sum(way.priority == 19 for way in first) == 9
+    assert {way.uri.partition(":")[0] for way in first} == {"ws"}
+    assert min(way.weight for way in first if way.priority == 20) == 1
+
+
 def test_a_thousand_odd_records_make_few_notes() -> None:
     _, notes = found(*[(b"odd %d" % each,) for each in range(1000)])
     assert len(notes) == MOST_NOTES + 1

@@ -1,16 +1,20 @@
 """Which way comes first, and when a link goes back to a better one."""
 
 import asyncio
+import gc
 import random
 import socket
 import sys
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
 import pytest
+import uvloop
 
 from bridges.dns.errors import LocationError
+from broker.location import strategies
 from broker.location.strategies import InOrder, LeastLatency, LoadShared, Random, Way, reach, strategy_of
 from config.errors import ConfigurationError
 from config.model import Site, TreeConnector
@@ -91,6 +95,27 @@ async def test_in_order_the_first_that_works_is_better_than_those_behind_it() ->
     assert await InOrder(Lines(lte=1.0, vpn=1.0)).better(VPN, ALL) == LTE
     assert await InOrder(Lines(vpn=1.0)).better(VPN, ALL) is None
     assert await InOrder(Lines(lan=9.0, lte=0.1)).better(LAN, ALL) is None
+
+
+@pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_a_look_that_ends_before_the_name_is_found_leaves_nothing_behind(
+    monkeypatch: pytest.MonkeyPatch, loop: Callable[[], asyncio.AbstractEventLoop]
+) -> None:
+    """Resolvers may take longer than a look does; what they say then is nobody's any more."""
+    monkeypatch.setattr(strategies, "PROBE_TIMEOUT", 0.0)
+    said: list[object] = []
+
+    async def look() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: said.append(context))
+        assert await reach(Way("ws://nowhere.invalid:1/link")) is None
+        with pytest.raises(OSError, match=r"."):
+            await asyncio.get_running_loop().getaddrinfo("nowhere.invalid", 1)
+        await asyncio.sleep(0)
+        gc.collect()
+
+    with asyncio.Runner(loop_factory=loop) as runner:
+        runner.run(look())
+    assert said == []
 
 
 async def test_ways_that_dns_names_together_are_equal() -> None:
