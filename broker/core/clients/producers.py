@@ -10,7 +10,7 @@ from hashlib import blake2b
 
 from broker.core.clients.batching import Batching, BundleClass, batch_of, flags_of
 from broker.core.context import Context
-from broker.core.errors import BadRequest, NoSuchQueue, QueueFull, SwitchError, TooLarge
+from broker.core.errors import BadRequest, NoSuchQueue, SwitchError, TooLarge
 from broker.core.messages.queue_names import SITE, queue_name_of
 from broker.core.routing.admission import MessageAdmission
 from broker.core.rows import ProducerRow, RejectedRow
@@ -265,7 +265,7 @@ class Producers:
         stream.taken = frame.first + known + fits - 1
         self._record(stream)
         if fits < count:
-            raise QueueFull(f"QUEUE_FULL: {destination} has no room for more of this sender's messages")
+            raise self._admission.no_room(destination)
 
     def _record(self, stream: ProducerStream) -> None:
         if stream.name:

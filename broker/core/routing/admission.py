@@ -220,8 +220,17 @@ class MessageAdmission:
             raise QueueFull(f"QUEUE_FULL: node {self._context.name} has {MOST_QUEUES} queues: drain some")
         room = self._room_in_queue(destination, sender, count, gathered)
         if room <= 0:
-            raise QueueFull(f"QUEUE_FULL: {destination} has no room for more of this sender's messages")
+            raise self.no_room(destination)
         return min(count, room)
+
+    def no_room(self, destination: Destination) -> QueueFull:
+        """The refusal of a message that a queue here, or its sender's share of it, has no room for."""
+        policy = self._context.custody.queue_for(self._lookup.address(destination)).policy
+        quota = self._context.settings.queue_quota
+        return QueueFull(
+            f"QUEUE_FULL: {destination} has no room for more: max_messages is {policy.max_messages}, "
+            f"max_bytes {policy.max_bytes}, and queue_quota {quota} messages of one sender"
+        )
 
     def _goes_up_alone(self, destination: Destination, scope: int) -> bool:
         """Would a message that enters here go to a parent, and to nobody else?

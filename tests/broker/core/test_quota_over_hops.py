@@ -181,6 +181,8 @@ def test_an_alias_leads_round_no_quota_and_no_bound_of_its_queue_where_messages_
         forest.settle()
         assert len(producer.rejected) >= 60 - QUOTA
         assert {reject.code for reject in producer.rejected} == {"QUEUE_FULL"}
+        limits = f"max_messages is {ROOM}, max_bytes {4 * 1024**3}, and queue_quota {QUOTA} "
+        assert all(limits in reject.text for reject in producer.rejected)
     assert orders(forest, "hq") <= ROOM
     assert orders(forest, "hq", "sell") == 0
 
