@@ -4,6 +4,7 @@ Law: a file that was put durably is there after a power cut. So the data is on d
 and the name before the caller goes on.
 """
 
+import contextlib
 import os
 from pathlib import Path
 from typing import Final
@@ -25,6 +26,7 @@ def put(path: Path, data: bytes, mode: int = PRIVATE, *, durably: bool = True) -
         descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
         with open(descriptor, "wb") as file:
             os.fchmod(descriptor, mode)
+            give(descriptor, path.parent)
             file.write(data)
             file.flush()
             if durably:
@@ -35,6 +37,16 @@ def put(path: Path, data: bytes, mode: int = PRIVATE, *, durably: bool = True) -
         raise
     if durably:
         sync_directory(path.parent)
+
+
+def give(made: Path | int, folder: Path) -> None:
+    """Where root has made a file or folder in the folder of another user, as a node's own, it is that user's.
+
+    `made`: a path or a descriptor. It stays root's where root may not give anything away.
+    """
+    if os.geteuid() == 0 and (found := folder.stat()).st_uid:
+        with contextlib.suppress(OSError):
+            os.chown(made, found.st_uid, found.st_gid)
 
 
 def sync_directory(directory: Path) -> None:

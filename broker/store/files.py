@@ -25,7 +25,7 @@ from urllib.parse import quote
 
 from broker.store import log_index, migrations, schema
 from broker.store.errors import StoreBusy, StoreCorrupt
-from config.whole_files import sync_directory
+from config.whole_files import give, sync_directory
 
 NAME: Final = "node.db"
 LOCK: Final = "node.lock"
@@ -55,6 +55,7 @@ def lock(directory: Path) -> int:
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / LOCK
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    give(descriptor, directory)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -121,6 +122,7 @@ def create(path: Path, *, tree: str, node: str, recovered_from: bytes = b"") -> 
     """
     remove(path)
     path.touch(mode=0o600)
+    give(path, path.parent)
     connection = connect(path)
     try:
         connection.execute("PRAGMA synchronous = OFF")

@@ -1,6 +1,8 @@
 """`sapwood node recover` on stores that are sound, damaged and in use."""
 
 import json
+import os
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -43,6 +45,18 @@ def test_a_damaged_store_is_made_usable_and_the_old_file_kept(
     assert Path(report["broken"]).exists()
     assert Path(report["database"]) == tmp_path / "data" / "node.db"
     assert examine(file)[1] == 0
+
+
+def test_what_root_recovers_is_the_nodes_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = site(tmp_path)
+    folder = tmp_path / "data"
+    with suppress(PermissionError):
+        for path in (folder, *folder.iterdir()):
+            os.chown(path, 4711, 4712)
+    damage(tmp_path)
+    (folder / "node.lock").unlink()
+    recover_file(file, force=False, as_json=False)
+    assert {path.stat().st_uid for path in folder.iterdir()} == {folder.stat().st_uid}
 
 
 def test_a_sound_store_is_left_alone_unless_forced(

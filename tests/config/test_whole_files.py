@@ -2,6 +2,7 @@
 
 import os
 import stat
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,28 @@ def test_its_rights_are_those_that_were_asked_for_whatever_was_there(tmp_path: P
         os.umask(before)
     assert (tmp_path / "file").read_bytes() == b"secret"
     assert [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("file", "open")] == [0o600, 0o644]
+
+
+def test_what_root_puts_into_the_folder_of_another_user_is_that_users(tmp_path: Path) -> None:
+    with suppress(PermissionError):
+        os.chown(tmp_path, 4711, 4712)
+    put(tmp_path / "file", b"of the node")
+    owners = [((found := path.stat()).st_uid, found.st_gid) for path in (tmp_path, tmp_path / "file")]
+    assert owners[0] == owners[1]
+
+
+def test_root_that_may_give_nothing_away_puts_a_file_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object) -> None:
+        raise PermissionError
+
+    with suppress(PermissionError):
+        os.chown(tmp_path, 4711, 4712)
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(os, "chown", refused)
+    put(tmp_path / "file", b"data")
+    assert (tmp_path / "file").read_bytes() == b"data"
 
 
 def test_a_disk_that_takes_nothing_leaves_the_file_as_it_was(

@@ -1,5 +1,7 @@
 """A fresh machine: what it writes, what it never overwrites, and whom it asks again."""
 
+import os
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -67,6 +69,17 @@ async def test_it_writes_a_configuration_that_runs(desk, between, tmp_path: Path
     assert connector.tls.key.parent.stat().st_mode & 0o777 == 0o700
     assert not (tmp_path / "york" / "tls" / "joining.pem").exists()
     assert joined.file.read_text().startswith("# york, a leaf below hq: it joined by invitation")
+
+
+async def test_where_root_joins_for_a_nodes_user_all_is_that_users(desk, between, tmp_path: Path) -> None:
+    between()
+    (folder := tmp_path / "york").mkdir()
+    with suppress(PermissionError):
+        os.chown(folder, 4711, 4712)
+    await join(await token_of(desk), folder, say=quiet)
+    made = {path.relative_to(folder).as_posix(): path.stat().st_uid for path in folder.rglob("*")}
+    assert made.keys() == {"york.yaml", "tls", "tls/node.pem", "tls/authorities.pem"}
+    assert {*made.values()} == {folder.stat().st_uid}
 
 
 async def test_a_lost_answer_is_asked_for_again_with_the_same_key(desk, between, tmp_path: Path) -> None:
