@@ -5,7 +5,7 @@ anybody changes meanwhile leads out of it. Devices, pipes and sockets are not op
 
 Law: the bytes of a file that comes gather beside it in its *part*, `.NAME.part`, which takes its place when
 all are there and on disk. A part stays after a broken line; one writer at a time has it. Names that begin
-with a dot are for nobody, so parts are never fetched.
+with a dot are for nobody, so parts are never fetched. A file keeps the permissions of the one before.
 """
 
 import fcntl
@@ -26,6 +26,9 @@ PROVEN: Final = 1024 * 1024 * 1024
 FILES_RESERVE: Final = 10_000
 """Files for which the disk keeps a place, or a twentieth of all: the node's own are among them."""
 _PIECE: Final = 1024 * 1024
+_ACCESS: Final = 0o777
+_NEW: Final = 0o644
+_OURS: Final = 0o600
 _PLAIN: Final = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
@@ -126,11 +129,9 @@ class FilePart:
         self._descriptor = -1
         self.size = -1
         try:
-            self._look(name)
+            mode = _NEW if (before := self._look(name)) is None else _NEW & before | _OURS
             self._look(self._part)
-            self._descriptor = os.open(
-                self._part, os.O_RDWR | os.O_CREAT | _PLAIN, 0o644, dir_fd=self._folder
-            )
+            self._descriptor = os.open(self._part, os.O_RDWR | os.O_CREAT | _PLAIN, mode, dir_fd=self._folder)
             size = _plain(self._descriptor, self._part)
             self._lock()
             self.size = min(size, PROVEN)
@@ -160,14 +161,15 @@ class FilePart:
         with suppress(FileNotFoundError):
             os.unlink(self._part, dir_fd=self._folder)
 
-    def _look(self, name: str) -> None:
-        """Whatever has the name is a plain file; opening other things may do something already."""
+    def _look(self, name: str) -> int | None:
+        """Whatever has the name is a plain file; opening other things may do something already. Its mode."""
         try:
             found = os.stat(name, dir_fd=self._folder, follow_symlinks=False)
         except FileNotFoundError:
-            return
+            return None
         if not stat.S_ISREG(found.st_mode):
             raise FileFault(f"{name} is there and is no plain file")
+        return found.st_mode & _ACCESS
 
     def _lock(self) -> None:
         """The part is ours, and still has its name: another may have finished it just now."""
@@ -211,8 +213,9 @@ class FilePart:
         if self._sum.hexdigest() != digest:
             self._drop()
             raise FileFault(f"{self._name} is not what was sent, or has changed meanwhile: copy it again")
+        if (before := self._look(self._name)) is not None:
+            os.fchmod(self._descriptor, before)
         os.fsync(self._descriptor)
-        self._look(self._name)
         os.replace(self._part, self._name, src_dir_fd=self._folder, dst_dir_fd=self._folder)
         self.size = -1
         os.fsync(self._folder)

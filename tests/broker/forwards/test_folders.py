@@ -166,6 +166,19 @@ def test_a_file_that_was_there_is_replaced_at_once(folder: SharedFolder, tmp_pat
     assert (tmp_path / "shared" / "plain").read_bytes() == b"another"
 
 
+@pytest.mark.parametrize("mode", [0o600, 0o440, 0o664])
+def test_a_file_that_was_there_keeps_who_may_read_and_write_it(
+    folder: SharedFolder, tmp_path: Path, mode: int
+) -> None:
+    file = tmp_path / "shared" / "plain"
+    file.chmod(mode)
+    part = folder.part("plain")
+    gathers = (tmp_path / "shared" / ".plain.part").stat().st_mode & 0o777
+    assert gathers & ~mode & 0o177 == 0
+    fill(part, b"again")
+    assert (file.read_bytes(), file.stat().st_mode & 0o777) == (b"again", mode)
+
+
 def test_a_part_stays_and_its_size_and_sum_are_said(folder: SharedFolder) -> None:
     part = folder.part("new")
     part.keep(0)
