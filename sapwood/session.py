@@ -262,6 +262,7 @@ class Session:
                 await asyncio.sleep(self._watch.lost(error, loop.time(), self.committed))
                 await self._connect(None)
         except ClientError as refused:
+            _log.error("! the session with %s is over: %s", self.uri, refused)
             self.finish(refused)
         except Exception as fault:
             _log.exception("! the client ends for a fault of its own: please report this")
@@ -439,9 +440,8 @@ class Session:
             subscription.granted()
             return
         self._subscriptions.pop(subscription.number, None)
-        subscription.failed(
-            RequestFailed(f"subscribing to {subscription.destination}", frame.code, frame.text)
-        )
+        what = f"subscribing to {subscription.destination}"
+        subscription.failed(RequestFailed(what, frame.code, frame.text))
 
 
 def _decode(packets: list[bytes]) -> list[NodeFrame]:

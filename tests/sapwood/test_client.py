@@ -264,7 +264,7 @@ async def test_a_refused_session_is_not_tried_again(played: Any) -> None:
     assert len(played.logins) == 1
 
 
-async def test_a_session_that_is_refused_later_ends_everything(played: Any) -> None:
+async def test_a_session_that_is_refused_later_ends_everything(played: Any, caplog: Any) -> None:
     played.holding = True
     client = await connect(played.uri).open()
     sending = asyncio.create_task(client.send("queue:q", b"x"))
@@ -276,6 +276,8 @@ async def test_a_session_that_is_refused_later_ends_everything(played: Any) -> N
     for waiting in (sending, subscription.__anext__(), client.create("q")):
         with pytest.raises(SessionRefused, match="no longer welcome"):
             await waiting
+    over = f"the session with ws://127.0.0.1:{played.port}/session is over: the node refused the session"
+    assert over in caplog.text  # which a program that only serves would hear nowhere else
     with pytest.raises(Unconfirmed, match="1 message in time"):
         await client.close()
 
