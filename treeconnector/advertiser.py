@@ -14,6 +14,9 @@ Caller's duty: call `take(now)` after each batch of changes (a change carries no
 lingers from the take that first sees it) and again at `next_deadline()`. What `take` has returned counts
 as told: a link that could not say it finds so at its next start, when both ends compare digests, and is
 then told the whole `snapshot`.
+
+Wrinkle: a topic that was withdrawn, and is offered again, makes no digest differ. A link that was down in
+between, or lost the withdrawal, is told both (`returned`): the other end has to give what is retained anew.
 """
 
 from collections import OrderedDict
@@ -32,6 +35,8 @@ RESYNC: Final = "resync"
 GIVEN_BACK: Final = "given-back"
 """The cause of a remove that did not wait for its linger: messages of that key are on their way back."""
 AT_ONCE: Final = 0.0
+MOST_RETURNED: Final = 10_000
+"""Topics that were withdrawn, and of these those that are offered again, so many of each: the latest."""
 
 ADVISE_DOWN: Final[Mapping[str, tuple[Kind, ...]]] = {
     "all": (Kind.QUEUE, Kind.TOPIC),
@@ -144,7 +149,18 @@ class Advertiser:
     """
 
     __slots__ = (
-        *("_audience", "_changed", "_leaving", "_linger", "_node", "_offered", "_table", "_tally", "_unseen"),
+        *(
+            "_audience",
+            "_changed",
+            "_gone",
+            "_leaving",
+            "_linger",
+            "_node",
+            "_offered",
+            "_returned",
+            "_table",
+        ),
+        *("_tally", "_unseen"),
     )
 
     def __init__(self, table: RoutingTable, audience: Audience, node: str, linger: float = LINGER) -> None:
@@ -156,6 +172,8 @@ class Advertiser:
         self._changed: dict[Destination, tuple[str, str]] = {}
         self._leaving: OrderedDict[Destination, _Leaving] = OrderedDict()
         self._unseen: dict[Destination, None] = {}
+        self._gone: dict[Destination, float] = {}
+        self._returned: dict[Destination, float] = {}
         self._tally = Tally()
         for key in table:
             wanted = audience.standing(table, key)
@@ -228,8 +246,14 @@ class Advertiser:
             if leaving.due is not None and leaving.due > now:
                 break
             due.append(key)
-        advices.extend(self._withdraw(key) for key in due)
+        advices.extend(self._withdraw(key, now) for key in due)
         return advices
+
+    def returned(self, since: float) -> list[Advice]:
+        """Of topics that were withdrawn then or later, and are offered again: *remove*, and *add*."""
+        keys = [key for key, at in self._returned.items() if at >= since and key in self._offered]
+        adds = [self._advice(_add(self._offered[key]), key, self._offered[key], RESYNC) for key in keys]
+        return [said for add in adds for said in (add._replace(op="remove"), add)]
 
     def _on_change(self, key: Destination, cause: str, origin: str) -> None:
         wanted = self._audience.standing(self._table, key)
@@ -288,8 +312,12 @@ class Advertiser:
     def _offer(self, key: Destination, wanted: OfferStanding) -> None:
         self._offered[key] = wanted
         self._tally.add(key, wanted)
+        if key in self._gone:
+            _note(self._returned, key, self._gone.pop(key))
 
-    def _withdraw(self, key: Destination) -> Advice:
+    def _withdraw(self, key: Destination, now: float) -> Advice:
+        if key.kind == Kind.TOPIC:
+            _note(self._gone, key, now)
         leaving = self._leaving.pop(key)
         self._tally.remove(key, self._offered.pop(key))
         return Advice("remove", key.kind, key.name, leaving.origin, leaving.cause)
@@ -300,6 +328,13 @@ class Advertiser:
         if not cause and route:
             cause = route.cause
         return Advice(operation, key.kind, key.name, origin, cause, offered.reads)
+
+
+def _note(when: dict[Destination, float], key: Destination, at: float) -> None:
+    when.pop(key, None)
+    when[key] = at
+    if len(when) > MOST_RETURNED:
+        del when[next(iter(when))]
 
 
 def _nodes_last(item: tuple[Destination, object]) -> bool:

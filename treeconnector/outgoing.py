@@ -44,7 +44,9 @@ class _Waiting(NamedTuple):
 
 
 class Snapshot:
-    """One consistent cut on its way, and what changed since, the last word on each key."""
+    """One consistent cut on its way, and what changed since, the last word on each key; but of a topic that
+    went and came both, for the peer has to give what is retained anew.
+    """
 
     __slots__ = ("_advices", "_digest", "_held", "_sent", "_started", "behind")
 
@@ -53,7 +55,7 @@ class Snapshot:
         self._digest = digest
         self._sent = 0
         self._started = False
-        self._held: dict[tuple[Kind, str], Advice] = {}
+        self._held: dict[tuple[Kind, str], tuple[Advice, ...]] = {}
         self.behind: list[bytes] = []
 
     def __repr__(self) -> str:
@@ -66,8 +68,11 @@ class Snapshot:
 
     def hold(self, advices: Sequence[Advice]) -> None:
         for advice in advices:
-            self._held.pop((advice.kind, advice.name), None)
-            self._held[advice.kind, advice.name] = advice
+            before = self._held.pop((advice.kind, advice.name), ())[:1]
+            is_back = (
+                advice.kind == Kind.TOPIC and advice.op != "remove" and before and before[0].op == "remove"
+            )
+            self._held[advice.kind, advice.name] = (*before, advice) if is_back else (advice,)
 
     def next(self, limit: int) -> list[bytes]:
         """The next frames, encoded; [] when all has been sent."""
@@ -85,11 +90,12 @@ class Snapshot:
         return [encode(SnapshotEnd(self._digest)), *advise_frames(self._increments(), limit), *self.behind]
 
     def _increments(self) -> list[Advice]:
-        """The last word on each key; the removal of what the snapshot did not name says nothing."""
-        if not any(advice.op == "remove" for advice in self._held.values()):
-            return list(self._held.values())
+        """The removal of what the snapshot did not name says nothing."""
+        held = [advice for said in self._held.values() for advice in said]
+        if not any(advice.op == "remove" for advice in held):
+            return held
         named = {(advice.kind, advice.name) for advice in self._advices}
-        return [advice for key, advice in self._held.items() if advice.op != "remove" or key in named]
+        return [each for each in held if each.op != "remove" or (each.kind, each.name) in named]
 
 
 def _nobody() -> None:

@@ -1,6 +1,7 @@
 import pytest
 
 from sapwood.protocol.destinations import Destination, domain, queue, topic
+from treeconnector import advertiser
 from treeconnector.advertiser import AT_ONCE, Advertiser, Down, Up
 from treeconnector.frames import Advice
 from treeconnector.offers import digest_of, standing
@@ -114,6 +115,42 @@ def test_a_removal_lingers_and_a_return_in_time_costs_nothing() -> None:
     assert branch.up.take(115.0) == [Advice("remove", "queue", "orders", "branch", "r2")]
     assert not branch.up.offers(ORDERS)
     assert branch.up.next_deadline() is None
+
+
+def test_a_topic_that_is_offered_again_is_told_with_its_removal_to_who_may_have_missed_both() -> None:
+    branch = Branch()
+    for key in (PRICES, ORDERS, topic("tea")):
+        branch.put(key, LOCAL)
+    branch.up.take(100.0)
+    for at, key in ((200.0, PRICES), (300.0, ORDERS), (400.0, topic("tea"))):
+        branch.table.drop(key, LOCAL, "r", "branch")
+        assert said(branch.up.take(at)) == [("remove", str(key))]
+    assert branch.up.returned(0.0) == []
+    branch.put(PRICES, LOCAL)
+    branch.put(ORDERS, LOCAL)
+    branch.up.take(500.0)
+    assert said(branch.up.returned(200.0)) == [("remove", "topic:prices/#"), ("add", "topic:prices/#")]
+    assert branch.up.returned(200.1) == []
+    branch.table.drop(PRICES, LOCAL, "r", "branch")
+    branch.up.take(600.0)
+    assert branch.up.returned(0.0) == []
+
+
+def test_of_very_many_topics_that_came_and_went_the_latest_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(advertiser, "MOST_RETURNED", 2)
+    branch = Branch()
+    keys = [topic(name) for name in "abc"]
+    for _ in range(2):
+        for key in keys:
+            branch.put(key, LOCAL)
+        branch.up.take(1.0)
+        for key in keys:
+            branch.table.drop(key, LOCAL, "r", "branch")
+        branch.up.take(2.0)
+    for key in keys:
+        branch.put(key, LOCAL)
+    branch.up.take(3.0)
+    assert [name for op, name in said(branch.up.returned(0.0)) if op == "add"] == ["topic:b", "topic:c"]
 
 
 def test_each_key_lingers_for_its_own_time() -> None:

@@ -353,6 +353,18 @@ def test_a_snapshot_comes_whole_before_later_advices_and_bundles(links):
     assert pair.child.buffered_bytes == 0
 
 
+def test_of_a_topic_that_goes_and_comes_during_a_snapshot_both_are_told(links):
+    """The other end is to give anew what is retained."""
+    pair = links.pair().up()
+    tea, rum = Advice("add", "topic", "tea", "york", "1"), Advice("add", "topic", "rum", "york", "1")
+    pair.child.say.snapshot([tea], b"digest")
+    for each in (tea, rum):
+        pair.child.say.advise([each._replace(op="remove"), each])
+    pair.pump()
+    end = pair.events["parent"].index(SnapshotEnded(b"digest"))
+    assert pair.events["parent"][end + 1] == Advised([tea._replace(op="remove"), tea, rum])
+
+
 def test_advices_flow_again_after_a_snapshot(links):
     pair = links.pair().up()
     pair.child.say.snapshot([], b"")

@@ -33,6 +33,8 @@ from treeconnector.routes import Route
 _MAX_FORMER: Final = 10_000
 _TOLD: Final = {Relation.PARENT: "up", Relation.CHILD: "down", Relation.MESH: "mesh"}
 _TELL_AGAIN: Final = 0.5
+_UNHEARD: Final = 60.0
+"""Seconds before a link was lost: what was told on it then may not have been heard."""
 
 
 class Advertising(Policy):
@@ -94,6 +96,7 @@ class Advertising(Policy):
         direction, from_child = neighbour.relation.direction, neighbour.relation is Relation.CHILD
         context.log.advisories(neighbour.name, direction, advices)
         self.heard[direction] += len(advices)
+        advices, returned = self._returned(neighbour, advices)
         known = self._known(neighbour, advices) if self._topics.retained else frozenset()
         nodes = self._permits.claims(neighbour, advices) if from_child else []
         fresh = self._fresh_names(neighbour, nodes)
@@ -101,6 +104,8 @@ class Advertising(Policy):
         self._keep_routes(neighbour, applied)
         self._decline(neighbour, applied)
         self._greet(neighbour, applied, known)
+        for key in returned:
+            self._topics.greet_neighbour(neighbour, key)
         if from_child:
             self._following.caught_up(neighbour, fresh)
             self._names(neighbour, nodes)
@@ -130,6 +135,26 @@ class Advertising(Policy):
         for route, declined in applied.kept if self._topics.retained else ():
             if route.key.kind == Kind.TOPIC and not declined and route.key not in known:
                 self._topics.greet_neighbour(neighbour, route.key)
+
+    def _returned(
+        self, neighbour: Neighbour, advices: list[Advice]
+    ) -> tuple[list[Advice], list[Destination]]:
+        """Topics that are taken back and offered again in one breath: the route stands, and what is retained
+        is to be given anew. Returns the other advices, and those topics.
+        """
+        if not any(advice.op == "remove" and advice.kind == Kind.TOPIC for advice in advices):
+            return advices, []
+        last, route = {advice.key: advice.op for advice in advices}, self._context.table.route
+        returned = {
+            advice.key: None
+            for advice in advices
+            if advice.op == "remove"
+            and advice.kind == Kind.TOPIC
+            and last[advice.key] != "remove"
+            and route(advice.key, neighbour.name) is not None
+        }
+        rest = [each for each in advices if each.op != "remove" or each.key not in returned]
+        return rest, list(returned) if self._topics.retained else []
 
     def _known(self, neighbour: Neighbour, advices: list[Advice]) -> frozenset[Destination]:
         """The keys that were to be had through this neighbour before."""
@@ -327,6 +352,10 @@ class Advertising(Policy):
         offered = self._permits.offered(neighbour, offers)
         if neighbour.link is not None and (up.held_count, up.held_digest) != offered:
             self.tell_all(neighbour, neighbour.link, offers)
+        if neighbour.link is not None and neighbour.broken_at:
+            returned = self._permits.heard(neighbour, offers.returned(neighbour.broken_at - _UNHEARD))
+            neighbour.link.say.advise(returned)
+            self._count_told(neighbour, len(returned))
 
     def tell_all(self, neighbour: Neighbour, link: Link, offers: Advertiser) -> None:
         """Tell a neighbour, whose link is up, everything that is offered to it."""

@@ -68,6 +68,53 @@ def test_what_may_be_a_repetition_comes_again_too(forest: Forest) -> None:
     assert late.payloads == first.payloads == [b"9"]
 
 
+@pytest.mark.parametrize("lost", [("up",), ("up", "down")])
+def test_a_withdrawal_that_a_line_loses_and_an_interest_that_is_back_before_the_line(
+    forest: Forest, lost: tuple[str, ...]
+) -> None:
+    """Offers are as they were, and yet the parent has to give all anew."""
+    tree(forest)
+    producer = forest.producer("hq")
+    producer.send("topic:price/tea", b"9", retained=True)
+    first = forest.consumer("york", "topic:price/#", "first")
+    forest.settle(1.0)
+    leaves(first)
+    wire = forest.wire_of("york")
+    assert wire is not None
+    for _ in range(1000):
+        if not forest["york"].core.topics.retained:
+            break
+        forest.pass_time(0.01)
+        forest["york"].run()
+    late = forest.consumer("york", "topic:price/#", "late")
+    forest["york"].run()
+    forest.cut(wire, lost)
+    forest.heal(60.0)
+    assert late.payloads == [b"9"]
+
+
+def test_an_interest_that_went_and_came_while_a_child_was_away(forest: Forest) -> None:
+    """The child has given what it retains to the one before, and is told of a new one."""
+    tree(forest)
+    forest.producer("york").send("topic:up/a", b"1", retained=True)
+    first = forest.consumer("hq", "topic:up/#", "first")
+    forest.settle(1.0)
+    assert kept(forest, "hq", "north", "york") == [1, 1, 1]
+    forest.cut_off.append({"york", "north"})
+    wire = forest.wire_of("york")
+    assert wire is not None
+    forest.cut(wire)
+    leaves(first)
+    forest.settle(200.0)
+    assert kept(forest, "hq", "north", "york") == [0, 0, 1]
+    late = forest.consumer("hq", "topic:up/#", "late")
+    forest.settle(100.0)
+    forest.cut_off.clear()
+    forest.heal(10.0)
+    assert late.payloads == [b"1"]
+    assert kept(forest, "hq", "north", "york") == [1, 1, 1]
+
+
 def test_while_an_interest_lingers_what_it_brought_stays_and_is_renewed(forest: Forest) -> None:
     """The parent has not been told that it ended, so it would not give anything anew."""
     tree(forest, linger=30.0)
