@@ -39,7 +39,7 @@ def send(
         int | None, typer.Option("--correlation-id", help="A number that comes back with the answer.")
     ] = None,
     expires_in: Annotated[
-        float, typer.Option("--expires-in", min=0, help="Seconds until nobody gets it; 0: never.")
+        float, typer.Option("--expires-in", min=0, max=1e9, help="Seconds until nobody gets it; 0: never.")
     ] = 0.0,
     content_type: Annotated[str, typer.Option("--content-type", help="As application/json.")] = "",
     *,

@@ -15,6 +15,7 @@ from broker.cli.output import note, patience, print_json
 from broker.cli.tls import Tls
 from sapwood.client import Client, connect
 from sapwood.options import PropertyOptions
+from sapwood.options import properties_of as properties_from
 from sapwood.protocol.bundles import Scope
 from sapwood.protocol.destinations import Destination, Kind, parse
 from sapwood.protocol.errors import InvalidName, PatternError
@@ -68,7 +69,7 @@ class SendOptions:
 def properties_of(
     headers: list[str], reply_to: str, correlation_id: int | None, expires_in: float, content_type: str
 ) -> PropertyOptions:
-    """The properties that options name. Raises `CommandError` for a header without '='."""
+    """The properties that options name. Raises `CommandError` for what no message can have."""
     found: PropertyOptions = {}
     if headers:
         pairs = [each.partition("=") for each in headers]
@@ -84,6 +85,10 @@ def properties_of(
         found["expires_in"] = expires_in * 1000
     if content_type:
         found["content_type"] = content_type
+    try:
+        properties_from(**found)
+    except ValueError as error:
+        raise CommandError(str(error), WRONG_USE) from error
     return found
 
 

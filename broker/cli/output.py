@@ -53,10 +53,37 @@ def printable(text: str) -> str:
 
 
 def print_table(made: "Table") -> None:
-    """Print all of it: without a terminal nothing is cut to a width of 80."""
+    """Print all of it. Where it is wider than there is room, columns without a word go, and texts have more
+    lines; no word and no figure is cut, and lines that are still too long are left to the terminal.
+    """
     from rich.console import Console
+    from rich.measure import Measurement
 
-    Console(highlight=False, width=None if sys.stdout.isatty() else 200).print(made)
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else 200)
+    options = console.options.update(max_width=sys.maxsize)
+    if made.rows and Measurement.get(console, options, made).maximum > console.width:
+        made.columns = [column for column in made.columns if any(map(str, column.cells))]
+        made.padding = (0, 1, 0, 0)
+        _narrow(made, console.width - Measurement.get(console, options, made).maximum)
+        console.width = max(console.width, Measurement.get(console, options, made).maximum)
+    console.print(made)
+
+
+def _narrow(made: "Table", room: int) -> None:
+    """Take from the widest texts that have words to break at, until `room` is not below 0."""
+    from rich.cells import cell_len
+
+    texts = [[str(each) for each in (column.header, *column.cells)] for column in made.columns]
+    widths = [max(cell_len(line) for each in text for line in each.split("\n")) for text in texts]
+    least = [
+        width if column.justify == "right" else max(map(cell_len, " ".join(text).split()), default=0)
+        for column, width, text in zip(made.columns, widths, texts, strict=True)
+    ]
+    while room < 0 and (able := [place for place, width in enumerate(widths) if width > least[place]]):
+        widths[max(able, key=widths.__getitem__)] -= 1
+        room += 1
+    for column, width in zip(made.columns, widths, strict=True):
+        column.width = width
 
 
 def say_more(found: dict[str, Any]) -> None:

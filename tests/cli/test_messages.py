@@ -51,6 +51,14 @@ def test_a_file_is_sent_as_it_is_or_line_by_line(tmp_path: Path) -> None:
     assert list(_payloads(outgoing(file=file, lines=True))) == [b"\xff", b"1"]
 
 
+def test_a_number_that_no_message_has_is_wrong_use() -> None:
+    with pytest.raises(
+        CommandError, match=r"correlation_id=99999999999999999999: expected -\d+ to \d+"
+    ) as refused:
+        properties_of([], "", 99999999999999999999, 0, "")
+    assert refused.value.exit_code == WRONG_USE
+
+
 def test_a_payload_and_a_file_are_wrong_use(tmp_path: Path) -> None:
     with pytest.raises(CommandError) as refused:
         list(_payloads(outgoing("x", tmp_path / "y")))

@@ -61,3 +61,31 @@ def test_what_applications_call_things_is_shown_and_not_obeyed(capsys: pytest.Ca
     output.print_table(made)
     lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
     assert {"[/red]a", "[bold]b", ":smile:", "c·31m·[31m·"} <= set(lines)
+
+
+def test_a_table_wider_than_there_is_room_loses_no_word(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of 80 columns the names of queues had five letters, while columns without a word kept theirs."""
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    headings = ("Queue", ">messages", ">bytes", ">oldest", ">readers", ">in/s", ">out/s", ">latency", "Why")
+    made = output.table(*headings)
+    made.add_row("queue:york/prices", "7", "81.2 KiB", "17m 3s", "0", "0.0", "0.0", "", "takes nothing more")
+    output.print_table(made)
+    lines = capsys.readouterr().out.splitlines()
+    row = next(line for line in lines if "york" in line).split()
+    assert row == ["queue:york/prices", "7", "81.2", "KiB", "17m", "3s", "0", "0.0", "0.0", "takes"]
+    assert " ".join(lines).split()[-4:] == ["0.0", "takes", "nothing", "more"]
+    assert "latency" not in lines[1]
+    made = output.table("Alarm", "Raised by")
+    made.add_row("disk-low", "disk_free below 1GiB for 5m, and " * 4)
+    output.print_table(made)
+    assert len(capsys.readouterr().out.splitlines()[0]) == 80
+
+
+def test_a_name_that_is_longer_than_a_line_is_whole_in_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
+    made = output.table("Queue", ">messages")
+    made.add_row("q" * 255, "7")
+    output.print_table(made)
+    assert "q" * 255 in capsys.readouterr().out

@@ -159,10 +159,11 @@ def test_an_error_that_cannot_be_said_keeps_its_exit_code(tmp_path: Path) -> Non
     [
         ("print('hq · ä')", "hq ? ?", "ascii"),
         ("print_json('ä')", '"\\u00e4"', "ascii"),
+        ("print('hq · ä')", "hq ? ?", "ascii:surrogateescape"),  # the locale C without UTF-8
         ("print('\\udcff')", "?", "utf-8:strict"),
         ("print_json('\\udcff')", '"?"', "utf-8:strict"),
     ],
-    ids=["text", "json", "name of a file", "name of a file as json"],
+    ids=["text", "json", "locale C", "name of a file", "name of a file as json"],
 )
 def test_a_character_that_the_terminal_lacks_stops_no_command(
     prints: str, printed: str, encoding: str
