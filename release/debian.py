@@ -100,7 +100,7 @@ def files(stage: Path, lock: Path, materials: Path) -> None:
     for program in (stage / HOME / "bin").glob("sapwood*"):
         (stage / "usr" / "bin" / program.name).symlink_to(f"../lib/sapwood/bin/{program.name}")
     put(PARTS / "sapwood-rollback", stage / "usr/sbin/sapwood-rollback", 0o755)
-    put(PARTS / "site.yaml", stage / "etc/sapwood/site.yaml")
+    put(PARTS / "site.yaml", stage / "usr/share/sapwood-node/site.yaml")
     for unit in UNITS:
         source = ROOT / "examples" / unit
         target = stage / "lib/systemd/system" / source.name
@@ -139,7 +139,6 @@ def control(stage: Path, version: str, architecture: str) -> None:
     folder = stage / "DEBIAN"
     folder.mkdir(mode=0o755)
     (folder / "control").write_text(text, "utf-8")
-    put(PARTS / "conffiles", folder / "conffiles")
     for script in SCRIPTS:
         put(PARTS / script, folder / script, 0o755)
     for path in stage.rglob("*"):

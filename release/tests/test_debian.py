@@ -121,12 +121,12 @@ def test_an_upgrade_keeps_all_messages_and_so_does_the_way_back(
     sapwood(machine, "send", "queue:york/own", "of the old version")
     waiting = [*due, "of the old version"]
     # Upgrade: the file that was changed stays, the node runs again, and everything is there.
-    machine.run("dpkg", "--force-confold", "--install", machine.brought(package))
+    machine.run("dpkg", "--install", machine.brought(package))
     machine.until(*READY)
     assert sorted(received(machine, *OWN, "--count", str(len(waiting)))) == sorted(waiting)
     sapwood(machine, "send", "queue:york/own", "of the new version")
     # Back: the old node does not read the new database; with the kept one it goes on where it was.
-    machine.run("dpkg", "--force-confold", "--force-downgrade", "--install", machine.brought(package_before))
+    machine.run("dpkg", "--force-downgrade", "--install", machine.brought(package_before))
     machine.until("sh", "-c", "journalctl -u sapwood.service | grep -q 'install that version'")
     assert "0.1.0" in machine.run("sapwood-rollback")
     machine.until(*READY)

@@ -60,7 +60,7 @@ class Scripts:
 
     def run(self, script: str, *words: str, version: str = "") -> subprocess.CompletedProcess[str]:
         text = (DEBIAN / script).read_text()
-        for place in ("/var/lib", "/run/systemd"):
+        for place in ("/var/lib", "/run/systemd", "/etc/sapwood", "/usr/share/sapwood-node"):
             text = text.replace(place, f"{self.root}{place}")
         self.program("dpkg-query", f"echo {version}")
         environment = {"PATH": f"{self.programs}:/usr/bin:/bin"}
@@ -143,12 +143,65 @@ def test_data_are_kept_over_a_removal_and_two_versions_of_them_stay(scripts: Scr
     assert scripts.run("preinst", "install").returncode == 0
 
 
+def test_a_half_that_a_power_cut_left_takes_no_room_from_the_next_copy(scripts: Scripts) -> None:
+    scripts.data.mkdir()
+    (scripts.kept / ".making").mkdir(parents=True)
+    scripts.program(
+        "df", f'[ -e {scripts.kept}/.making ] && free=0; printf "x\\nx 0 0 ${{free:-999999}} 0 x\\n"'
+    )
+    done = scripts.run("preinst", "upgrade", "1.0")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_an_upgrade_leaves_the_room_that_a_node_needs_to_take_messages(scripts: Scripts) -> None:
+    reserve = site_yaml.read("broker: {name: hq, tree: acme}").limits.disk_reserve
+    scripts.data.mkdir()
+    scripts.program("du", "printf '4000\\tx'")
+    for free, code in ((4000 + reserve // 1024, 1), (4000 + 2 * reserve // 1024, 0)):
+        scripts.program("df", f'printf "x\\nx 0 0 {free} 0 x\\n"')
+        assert scripts.run("preinst", "upgrade", "1.0").returncode == code
+        assert scripts.folders() == ["1.0"] * (not code)
+
+
+def test_the_file_of_a_site_is_laid_once_and_dpkg_never_asks_about_it(scripts: Scripts) -> None:
+    default, site = (
+        scripts.root / name for name in ("usr/share/sapwood-node/site.yaml", "etc/sapwood/site.yaml")
+    )
+    default.parent.mkdir(parents=True)
+    default.write_text("of the package")
+    for name in ("adduser", "deb-systemd-helper"):
+        scripts.program(name, "exit 0")
+    scripts.program(
+        "install",
+        'for word; do shift; case $word in -o | -g | root | sapwood) ;; *) set -- "$@" "$word" ;; esac; done\n'
+        'exec /usr/bin/install "$@"',
+    )
+    assert scripts.run("postinst", "configure").returncode == 0
+    assert (site.read_text(), site.parent.stat().st_mode & 0o777) == ("of the package", 0o750)
+    site.write_text("of the site")
+    default.write_text("of the next version")
+    assert scripts.run("postinst", "configure", "1.0").returncode == 0
+    assert site.read_text() == "of the site"
+    # Nor does it come back where somebody has removed it; a purge takes it, and leaves what else is there.
+    (site.parent / "secret").touch()
+    assert scripts.run("postrm", "purge").returncode == 0
+    assert scripts.run("postinst", "configure", "1.0").returncode == 0
+    assert [path.name for path in site.parent.iterdir()] == ["secret"]
+    (site.parent / "secret").unlink()
+    assert scripts.run("postrm", "purge").returncode == 0
+    assert not site.parent.exists()
+
+
+def test_no_file_of_the_package_is_one_that_dpkg_would_ask_about() -> None:
+    assert not (DEBIAN / "conffiles").exists()
+    assert '"etc/' not in (RELEASE / "debian.py").read_text()
+
+
 def test_the_default_file_is_a_site_that_this_machine_alone_reaches() -> None:
     read = site_yaml.read((DEBIAN / "site.yaml").read_text())
     assert read.listener.host == "127.0.0.1"
     assert read.tree_connectors == ()
     assert str(read.data).startswith("/var/lib/sapwood/")
-    assert (DEBIAN / "conffiles").read_text() == "/etc/sapwood/site.yaml\n"
 
 
 def test_the_example_in_the_default_file_is_one_too() -> None:
