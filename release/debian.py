@@ -13,7 +13,7 @@ import sys
 import tempfile
 from importlib.metadata import PathDistribution
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import bill
 from errors import ReleaseError
@@ -65,8 +65,7 @@ def environment(stage: Path, wheels: list[Path], lock: Path) -> dict[str, str]:
         words = ["--target", str(packages), "--upgrade", "--report", str(report), *wanted]
         subprocess.run([sys.executable, "-m", "pip", "install", *PIP, *words], check=True)
         for each in json.loads(report.read_text("utf-8"))["install"]:
-            hashes = each["download_info"]["archive_info"]["hashes"]
-            taken[bill.normal(each["metadata"]["name"])] = hashes["sha256"]
+            taken[bill.normal(each["metadata"]["name"])] = sha256(each["download_info"]["archive_info"])
     # pip notes where the wheels lay on this machine, and makes programs that begin with its own Python.
     for note in packages.glob("*.dist-info/direct_url.json"):
         note.unlink()
@@ -75,6 +74,12 @@ def environment(stage: Path, wheels: list[Path], lock: Path) -> dict[str, str]:
     words = ["-q", "-s", str(stage), "-p", "/", "--invalidation-mode", "unchecked-hash", str(packages)]
     subprocess.run(["/usr/bin/python3", "-m", "compileall", *words], check=True)
     return taken
+
+
+def sha256(archive: dict[str, Any]) -> str:
+    """Of a file that pip tells of. Debian 12's own pip tells it of a wheel beside it by the former name only."""
+    told: str = archive.get("hashes", {}).get("sha256") or archive["hash"].removeprefix("sha256=")
+    return told
 
 
 def programs(home: Path, packages: Path) -> None:

@@ -197,6 +197,11 @@ def test_no_file_of_the_package_is_one_that_dpkg_would_ask_about() -> None:
     assert '"etc/' not in (RELEASE / "debian.py").read_text()
 
 
+def test_the_hash_of_a_file_is_read_as_pip_tells_it_now_and_as_debian_s_own_does(program: Any) -> None:
+    sha256 = program("debian")["sha256"]
+    assert sha256({"hash": "sha256=ab"}) == sha256({"hashes": {"sha256": "ab"}}) == "ab"
+
+
 def test_the_default_file_is_a_site_that_this_machine_alone_reaches() -> None:
     read = site_yaml.read((DEBIAN / "site.yaml").read_text())
     assert read.listener.host == "127.0.0.1"
