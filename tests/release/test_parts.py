@@ -173,7 +173,7 @@ def test_the_file_of_a_site_is_laid_once_and_dpkg_never_asks_about_it(scripts: S
         scripts.program(name, "exit 0")
     scripts.program(
         "install",
-        'for word; do shift; case $word in -o | -g | root | sapwood) ;; *) set -- "$@" "$word" ;; esac; done\n'
+        'for word; do shift; case $word in -o|-g|root|sapwood) ;; *) set -- "$@" "$word";; esac; done\n'
         'exec /usr/bin/install "$@"',
     )
     assert scripts.run("postinst", "configure").returncode == 0
