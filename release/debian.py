@@ -77,7 +77,7 @@ def environment(stage: Path, wheels: list[Path], lock: Path) -> dict[str, str]:
 
 
 def sha256(archive: dict[str, Any]) -> str:
-    """Of a file that pip tells of. The pip of Debian 12 gives that of a wheel beside it by its former name."""
+    """Of a file that pip tells of. Debian 12 has a pip that says that of a wheel by its former name."""
     told: str = archive.get("hashes", {}).get("sha256") or archive["hash"].removeprefix("sha256=")
     return told
 
