@@ -4,6 +4,7 @@ import math
 from typing import Final
 
 from broker.core.errors import BadRequest
+from sapwood.protocol.bundles import MOST_NUMBER
 
 _LEAST_ID: Final = -(2**63)
 _LARGEST_ID: Final = 2**64 - 1
@@ -54,6 +55,11 @@ def whole(text: str) -> int:
         if _LEAST_ID <= number <= _LARGEST_ID:
             return number
     raise BadRequest(f"{text[:40]!r} is no whole number of 64 bits")
+
+
+def lifetime(text: str) -> int:
+    """A time in seconds, as whole milliseconds, 1 at least. Raises `BadRequest`."""
+    return max(round(seconds(text, MOST_NUMBER / 1000) * 1000), 1)
 
 
 def seconds(text: str, longest: float) -> float:

@@ -62,7 +62,8 @@ class Facts(NamedTuple):
     """What a request's headers say that matters here. `refused`: why it is answered with 403, or ''.
 
     `here`: it comes from this very machine. `home`: a queue that it makes is to keep its messages here.
-    `tell`: where nobody serves the queue that it sends to, it wants to be told.
+    `tell`: where nobody serves the queue that it sends to, it wants to be told. `lifetime`: the seconds that
+    what it sends lives, as they are said; '' = for ever.
     """
 
     refused: str
@@ -71,6 +72,7 @@ class Facts(NamedTuple):
     here: bool
     home: bool = False
     tell: bool = False
+    lifetime: str = ""
 
 
 class VerbRequest(NamedTuple):
@@ -95,6 +97,7 @@ Reply = Callable[[VerbAnswer], None]
 EMPTY: Final = VerbAnswer()
 HOME: Final = "Sapwood-Home"
 TELL: Final = "Sapwood-Tell"
+LIFETIME: Final = "Sapwood-Expires-In"
 NOTE: Final = "Sapwood-Note"
 """The header that tells apart what is 200 for the sake of deployed clients."""
 NOT_FOUND: Final = "NOT_FOUND: no such message waits for an acknowledgement of this session"
@@ -122,7 +125,8 @@ def facts_of(request: Any) -> Facts:
     elif is_rebound(request):
         refused = "the Host header names another machine: use localhost, or an address"
     home, tell = (request.headers.get(each, "").strip().lower() == "yes" for each in (HOME, TELL))
-    return Facts(refused, *credentials(request), is_here(request), home, tell)
+    lifetime = request.headers.get(LIFETIME, "")
+    return Facts(refused, *credentials(request), is_here(request), home, tell, lifetime)
 
 
 class Verbs:
@@ -242,7 +246,12 @@ class Verbs:
         name, number, reply_to = paths.to(asked.parts)
         if len(asked.body) > self._settings.max_message:
             raise too_large(len(asked.body), self._settings.max_message)
-        message = Message(asked.body, Properties(correlation_id=paths.whole(number), reply_to=reply_to))
+        properties = Properties(
+            correlation_id=paths.whole(number),
+            reply_to=reply_to,
+            expires_in=paths.lifetime(asked.facts.lifetime) if asked.facts.lifetime else 0,
+        )
+        message = Message(asked.body, properties)
         kind, _, topic = name.partition("topic:")
         note = f"MATCHED: {self._node.matched(topic)}" if topic and not kind else ""
         self._node.switch.send(connection, name, message, _empty(reply, note), tell=asked.facts.tell)

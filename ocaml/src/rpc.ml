@@ -139,20 +139,21 @@ module Make (Io : S.IO) (Session : S.SESSION with type 'a io = 'a Io.t) = struct
 
   (* The node may have been started anew since the last call: then the reply queue went with it, and the request
      is made once more, with the next one. *)
-  let rec asked_of shared queue asked payload until =
+  let rec asked_of shared queue asked payload lifetime until =
     Io.locked shared.monitor (fun () -> expect shared until) >>= fun waiting ->
     let forget () =
       Io.locked shared.monitor (fun () -> return (Hashtbl.remove shared.waiting waiting.number))
     in
     let ask () =
-      Session.send ~until ~correlation_id:waiting.number ~reply_to:waiting.mailbox shared.session queue payload
+      Session.send ~until ~lifetime ~tell:true ~correlation_id:waiting.number ~reply_to:waiting.mailbox shared.session
+        queue payload
       >>= fun () ->
       if not (Session.subscribed shared.session waiting.mailbox) then return None
       else reply_of shared waiting asked >>= fun reply -> return (Some reply)
     in
     always ask forget >>= function
     | Some reply -> return reply
-    | None -> asked_of shared queue asked payload until
+    | None -> asked_of shared queue asked payload lifetime until
 
   let request rpc (call : Call.t) =
     let until = Unix.gettimeofday () +. rpc.timeout in
@@ -160,12 +161,18 @@ module Make (Io : S.IO) (Session : S.SESSION with type 'a io = 'a Io.t) = struct
     let asked = Printf.sprintf "%S of %s" call.name queue in
     match Call.to_string call with
     | exception (Json.Wrong _ as error) -> fail error
-    | payload -> (
-        asked_of rpc.shared queue asked payload until >>= fun (reply : Message.t) ->
-        match Call.answer reply.payload with
-        | answer -> return answer
-        | exception Json.Wrong said ->
-            fail (Errors.Bad_reply (Printf.sprintf "the reply of %s is none: %s" asked said)))
+    | payload ->
+        let ask () =
+          asked_of rpc.shared queue asked payload rpc.timeout until >>= fun (reply : Message.t) ->
+          match Call.answer reply.payload with
+          | answer -> return answer
+          | exception Json.Wrong said ->
+              fail (Errors.Bad_reply (Printf.sprintf "the reply of %s is none: %s" asked said))
+        in
+        Io.catch ask (function
+          | Errors.Refused { code = "QUEUE_DOES_NOT_EXIST"; text; _ } ->
+              return (Error (Fault.make Fault.nobody_serves text))
+          | error -> fail error)
 
   let call rpc ~interface ~version (stub : _ Stub.t) inputs =
     match { (stub.call_of inputs) with interface; version } with

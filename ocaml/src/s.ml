@@ -86,9 +86,20 @@ module type SESSION = sig
   val subscribed : t -> string -> bool
   (** False once a fresh queue has gone with its session. *)
 
-  val send : ?until:float -> ?correlation_id:string -> ?reply_to:string -> t -> string -> string -> unit io
+  val send :
+    ?until:float ->
+    ?lifetime:float ->
+    ?tell:bool ->
+    ?correlation_id:string ->
+    ?reply_to:string ->
+    t ->
+    string ->
+    string ->
+    unit io
   (** [send session queue payload] returns when the node has it on disk. If the line broke before the answer it is sent
-      again: it may come twice, and is not lost. *)
+      again: it may come twice, and is not lost. [lifetime]: seconds, after which nobody is given it. [tell]: where nobody
+      serves the queue it is {!Errors.Refused}, or the node that knows it answers {!Fault.nobody_serves} at [reply_to],
+      which must be named then. *)
 
   val transfer : ?until:(unit -> float) -> t -> ack_to:int64 -> seconds:float -> Message.t list io
   (** Messages with ids above [ack_to] (-1 = all): at once if there are any, none after [seconds]. All where the session

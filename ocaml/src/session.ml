@@ -270,9 +270,12 @@ module Make (Io : S.IO) = struct
     forget session [ path [ "create"; queue ]; path [ "subscribe"; queue ] ];
     request session (get (path [ "destroy"; queue ])) >>= fun _ -> Io.return ()
 
-  let send ?until ?(correlation_id = "0") ?(reply_to = "") session queue payload =
+  let send ?until ?lifetime ?(tell = false) ?(correlation_id = "0") ?(reply_to = "") session queue payload =
     let asked = path ([ "send"; queue; correlation_id ] @ if reply_to = "" then [] else [ reply_to ]) in
-    request ?until:(at until) session (`POST, asked, [], payload) >>= fun _ -> Io.return ()
+    let lives seconds = ("sapwood-expires-in", Printf.sprintf "%.3f" seconds) in
+    let headers = if tell then [ ("sapwood-tell", "yes") ] else [] in
+    let headers = Option.to_list (Option.map lives lifetime) @ headers in
+    request ?until:(at until) session (`POST, asked, headers, payload) >>= fun _ -> Io.return ()
 
   let transfer ?until session ~ack_to ~seconds =
     let above id = get (path [ "transfer"; Int64.to_string id; Printf.sprintf "%.3f" (Float.max 0. seconds) ]) in

@@ -13,7 +13,7 @@ import pytest
 from harness import Network, waiting
 from test_113_channels_in_ocaml import closed
 
-from sapwood import Rpc, ServiceError, connect
+from sapwood import Rpc, ServiceError, connect, current_request
 
 PATIENCE = 180.0
 Program = asyncio.subprocess.Process
@@ -150,7 +150,7 @@ async def test_calls_across_the_tree_end_as_the_service_says(kind: str, tree: Ne
         assert said[14:] == [
             "few threads",
             "30 right",
-            '"echo" of nobody reads this was not answered in time',
+            "NOBODY_SERVES: nobody in the whole tree serves queue:nobody reads this null",
             "the session was closed: make another one",
         ]
 
@@ -158,6 +158,7 @@ async def test_calls_across_the_tree_end_as_the_service_says(kind: str, tree: Ne
 @KINDS
 async def test_python_asks_and_answers(kind: str, tree: Network, ocaml: Path) -> None:
     async def echo(line: str) -> str:
+        assert 0 < current_request().properties.expires_in <= 30_000
         if not line:
             raise ServiceError("EMPTY", "say something")
         return line
@@ -175,6 +176,9 @@ async def test_python_asks_and_answers(kind: str, tree: Network, ocaml: Path) ->
         ):
             assert await asked(caller, "ü𝄞") == '"ü𝄞"'
             assert await asked(caller, "") == "EMPTY: say something null"
+        async with program(ocaml, kind, "lines", tree.url("york"), "absent") as caller:
+            told = "NOBODY_SERVES: nobody serves queue:absent: node hq knows of no reader in the whole tree "
+            assert await asked(caller, "1") == told + '{"destination":"queue:absent","node":"hq"}'
 
 
 @KINDS

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import time
 from typing import Any
 
 import pytest
@@ -221,6 +222,22 @@ def test_a_sender_may_ask_to_be_told_of_a_queue_that_does_not_exist(here: Any) -
     assert here.messages("made-unread") == 1
     assert link.transfer(-1, 0) == []
     assert link.ask("/send/never-made-2/7", b"x", tell).status == 400
+
+
+def test_a_sender_may_say_how_long_a_message_lives(here: Any) -> None:
+    link = here.session("hurries")
+    link.subscribe(queue := link.create())
+    for lifetime in ("0", "0.01", "30", "1e30"):
+        said = f"Sapwood-Expires-In: {lifetime}"
+        assert link.ask(f"/send/{queue}/7", lifetime.encode(), said).status == 200
+    time.sleep(0.05)
+    assert [message["payload"] for _, message in link.transfer(-1, 0)] == ["30", "1e30"]
+    for wrong in ("-1", "soon", "nan", "inf"):
+        answer = link.ask(f"/send/{queue}/7", b"x", f"Sapwood-Expires-In: {wrong}")
+        assert (answer.status, answer.text) == (
+            400,
+            f"BAD_REQUEST: '{wrong}' is no number of seconds: expected a decimal, 0 or more",
+        )
 
 
 def test_a_get_may_have_an_empty_body_and_any_host(here: Any) -> None:
