@@ -107,6 +107,13 @@ class AlarmRule:
     lasting: float = value(
         TIME, "how long it must be so before the alarm is raised, and well before it ends", default=60.0
     )
+    ends_after: float | None = value(
+        TIME,
+        "how long it must be well before it ends, where that is another time: with 10m what comes again and "
+        "again is told once",
+        default=None,
+        aside=True,
+    )
     severity: Severity = value(Choice(SEVERITIES), "how bad that is", default="warning")
     queue: str | None = value(
         QUEUE,
@@ -182,7 +189,7 @@ BUILTIN: Final = (
     AlarmRule(name="disk-slow", metric="commit", above=1.0, lasting=300.0),
     AlarmRule(name="parent-away", metric="parent_down", above=0.0, lasting=900.0),
     AlarmRule(name="site-broker-away", metric="site_broker_down", above=0.0, lasting=300.0),
-    AlarmRule(name="dead-letters", metric="died", above=0.0, lasting=0.0),
+    AlarmRule(name="dead-letters", metric="died", above=0.0, lasting=0.0, ends_after=600.0),
     AlarmRule(name="waits-for-days", metric="oldest", above=3 * DAY, lasting=600.0),
 )
 """Rules of every node that says nothing else. A store whose line is down for some minutes is ordinary."""

@@ -1,8 +1,8 @@
 """One alarm, as a pure state machine: figures and times in, changes out.
 
 Law: an alarm is raised once its figure has been above, or below, for as long as its rule says without a
-break, and ends once it has been well for as long. So a figure that trembles at its threshold neither raises
-nor ends it.
+break, and ends once it has been well for as long, or for as long as the rule says of that. So a figure that
+trembles at its threshold neither raises nor ends it.
 Law: times are of a clock that only goes on. A figure that is not known at a moment changes nothing.
 """
 
@@ -51,11 +51,17 @@ class AlarmState:
             return None
         if self._turning is None:
             self._turning = now
-        if now - self._turning < self.rule.lasting:
+        if now - self._turning < self._patience:
             return None
         self._turning = None
         self.raised = not self.raised
         return AlarmChange.RAISED if self.raised else AlarmChange.ENDED
+
+    @property
+    def _patience(self) -> float:
+        """Seconds for which it must be otherwise before that counts."""
+        ends_after, lasting = self.rule.ends_after, self.rule.lasting
+        return lasting if not self.raised or ends_after is None else ends_after
 
     def _is_bad(self, value: float) -> bool:
         if self.rule.above is not None:

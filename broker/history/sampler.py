@@ -3,7 +3,8 @@
 When a longer step has ended, its row is folded from the rows of the shorter one on disk: a restart in the
 middle of a step loses nothing of it.
 
-Law: charts never stop a node. A disk that takes nothing costs the samples of that time.
+Law: charts never stop a node. A disk that takes nothing costs the samples of that time. One that does not
+answer holds up nobody who watches the figures, for it may be what is to be told.
 """
 
 import asyncio
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
 from broker.history.ring import Level, Ring, Row
-from broker.history.series import NAMES, Figures, between, figures, folded
+from broker.history.series import NAMES, beginning, between, figures, folded
 from broker.report import NodeReport
 from broker.threads import Threads
 from sapwood.protocol.errors import SapwoodError
@@ -65,9 +66,10 @@ class Sampler:
         self._every = every
         self._clock, self._running = clock, running
         self._ring = Ring(folder / FILE, NAMES, levels(every))
-        self._before: Figures | None = None
+        self._before = beginning(running())
         self._folded_at: float | None = None
         self._thread: Executor | None = None
+        self._keeping: asyncio.Future[None] | None = None
 
     def __repr__(self) -> str:
         return f"<Sampler every {self._every:g} s {self._ring!r}>"
@@ -78,16 +80,13 @@ class Sampler:
 
     async def run(self) -> None:
         """Until cancelled."""
-        try:
-            await self._in_thread(self._ring.load)
-        except (OSError, SapwoodError) as error:
-            self._say(str(error))
+        self._on_disk(self._ring.load)
         while True:
             await asyncio.sleep(self._every)
             await self.sample()
 
     async def sample(self) -> None:
-        """Look at the node, keep what was seen, and tell it."""
+        """Look at the node, tell what was seen, and keep it."""
         try:
             found = await figures(self._report, self._running())
         except SapwoodError as error:  # the store cannot be asked, which is in the log
@@ -95,13 +94,23 @@ class Sampler:
             return
         values = between(self._before, found)
         self._before = found
+        for watcher in self.watchers:
+            watcher(dict(zip(NAMES, values, strict=True)))
+        row = Row(self._clock(), values)
+        await asyncio.wait((self._on_disk(lambda: self._keep(row)),), timeout=self._every)
+
+    def _on_disk(self, call: Callable[[], None]) -> "asyncio.Future[None]":
+        """Begin this, unless what was begun last is under way still, which is returned then."""
+        if self._keeping is None or self._keeping.done():
+            self._keeping = asyncio.ensure_future(self._tried(call))
+        return self._keeping
+
+    async def _tried(self, call: Callable[[], None]) -> None:
         try:
-            await self._in_thread(lambda: self._keep(Row(self._clock(), values)))
+            await self._in_thread(call)
             self._say("")
         except (OSError, SapwoodError) as error:
             self._say(str(error))
-        for watcher in self.watchers:
-            watcher(dict(zip(NAMES, values, strict=True)))
 
     def _say(self, error: str) -> None:
         if error and error != self.error:

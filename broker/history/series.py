@@ -3,6 +3,7 @@
 import asyncio
 import math
 import resource
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -126,15 +127,21 @@ def _open(link: Neighbour) -> int:
     return sum(entry.open for entry in link.outbox)
 
 
-def between(before: Figures | None, after: Figures) -> tuple[float, ...]:
-    """A number for each series; NaN where there is none, as of counters at the first look."""
+def beginning(at: float) -> Figures:
+    """As the node began, with nothing counted: what happens before the first look is told by it."""
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return Figures(at, defaultdict(float, cpu=usage.ru_utime + usage.ru_stime), {})
+
+
+def between(before: Figures, after: Figures) -> tuple[float, ...]:
+    """A number for each series; NaN where there is none, as of counters between which no time has passed."""
     return tuple(_value(each, before, after) for each in SERIES)
 
 
-def _value(series: Series, before: Figures | None, after: Figures) -> float:
+def _value(series: Series, before: Figures, after: Figures) -> float:
     if not series.per:
         return float(after.now[series.name])
-    if before is None or after.at <= before.at:
+    if after.at <= before.at:
         return math.nan
     grown = after.totals[series.name] - before.totals[series.name]
     if series.per == "second":

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from broker.alarms.state import AlarmChange, AlarmState, condition, figure
-from config.alarms import AlarmRule
+from config.alarms import BUILTIN, AlarmRule
 
 BACKLOG = AlarmRule(name="backlog", metric="waiting", above=100.0, lasting=60.0)
 
@@ -36,6 +36,15 @@ def test_it_ends_once_the_figure_was_well_for_as_long() -> None:
     assert course(state, 0.0, 101.0, 0.0, 0.0, 0.0) == [None] * 5
     assert state.look(0.0, 100.0) is AlarmChange.ENDED
     assert not state.raised
+
+
+def test_what_comes_again_and_again_is_raised_once_where_its_rule_says_when_it_ends() -> None:
+    """A dead letter now and then is no alarm, and none, each time."""
+    (letters,) = (rule for rule in BUILTIN if rule.name == "dead-letters")
+    state = AlarmState(letters)
+    assert course(state, 0.1, *[0.0, 0.0, 0.0, 0.0, 0.1] * 20) == [AlarmChange.RAISED, *[None] * 100]
+    assert course(state, 0.0, 0.0, start=10_000.0, step=599.0) == [None, None]
+    assert state.look(0.0, 10_600.0) is AlarmChange.ENDED
 
 
 def test_an_unknown_figure_changes_nothing() -> None:

@@ -1,11 +1,14 @@
 """Samples of a real node: rates from its counters, longer steps from shorter ones."""
 
+import asyncio
 import math
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
+from broker.history.ring import Ring, Row
 from broker.history.sampler import FILE, Sampler, levels
 from broker.history.series import NAMES
 from broker.node import Node
@@ -128,6 +131,43 @@ async def test_a_disk_that_takes_nothing_costs_the_samples_and_no_more(node: Nod
     await sampler.sample()
     assert sampler.warnings() == []
     assert len((sampler.course(1.0)).rows) == 1
+    sampler.close()
+
+
+async def test_a_disk_that_does_not_answer_holds_nobody_up_who_is_told(
+    node: Node, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is the very thing that an alarm is to tell of."""
+    answers, add = threading.Event(), Ring.add
+
+    def waits(ring: Ring, level: int, row: Row) -> None:
+        assert answers.wait(60.0)
+        add(ring, level, row)
+
+    monkeypatch.setattr(Ring, "add", waits)
+    sampler = Sampler(node.report, tmp_path, 0.01)
+    told: list[float] = []
+    sampler.watchers.append(lambda values: told.append(values["refusing"]))
+    for _ in range(3):
+        await sampler.sample()
+    assert told == [0.0, 0.0, 0.0]
+    answers.set()
+    while not sampler.course(1.0).rows:
+        await asyncio.sleep(0.01)
+    sampler.close()
+
+
+async def test_what_happens_before_the_first_sample_is_told_by_it(node: Node, tmp_path: Path) -> None:
+    """Messages that expire right after a start become dead letters then."""
+    clock = Clock(NOON)
+    sampler = sampler_of(node, tmp_path, clock)
+    told: list[dict[str, float]] = []
+    sampler.watchers.append(lambda values: told.append(dict(values)))
+    node.core.custody.buried["EXPIRED"] += 20
+    clock.now += 10
+    await sampler.sample()
+    assert (told[0]["died"], told[0]["refused"]) == (2.0, 0.0)
+    assert told[0]["cpu"] < 2.0
     sampler.close()
 
 
