@@ -20,7 +20,7 @@ from typing import Any, Final
 from audit.errors import AuditError, UsageError
 from audit.findings import counted
 from audit.listing import is_local, list_local, refuse_missing
-from audit.options import check_time, limits, pair, parser, period, rule
+from audit.options import check_master, check_time, limits, pair, parser, period, rule
 
 WELL: Final = 0
 FAILED: Final = 1
@@ -239,6 +239,7 @@ def _check(options: argparse.Namespace) -> None:
         raise UsageError("no logs: expected files or folders, or --consumers for what-if alone")
     if not 1 <= options.ttl <= 32:
         raise UsageError(f"--ttl {options.ttl}: expected 1 to 32")
+    check_master(options)
     check_time("--window", options.window, least=1)
     check_time("--late", options.late, least=0)
 

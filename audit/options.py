@@ -2,6 +2,8 @@
 
 import argparse
 import math
+import os
+import re
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Final
@@ -14,6 +16,13 @@ UNITS: Final = ("second", "minute", "hour", "day", "week")
 """What Spark reads as parts of a time of fixed length."""
 FORMATS: Final = ("parquet", "delta")
 """Those of `storage`, which needs pyarrow."""
+_N: Final = r"[1-9]\d{0,8}"
+_MASTER: Final = re.compile(
+    rf"local(\[({_N}|\*)(\s*,\s*{_N})?\])?|local-cluster\[\s*{_N}\s*,\s*{_N}\s*,\s*{_N}\s*\]"
+    rf"|spark://[^/,]+:{_N}(,[^/,]+:{_N})*|yarn|k8s://.+"
+)
+"""As Spark reads it."""
+_OF_YARN: Final = ("HADOOP_CONF_DIR", "YARN_CONF_DIR")
 Period = tuple[datetime | None, datetime | None]
 MOST_CONSUMERS: Final = 1_000_000
 """Of one rule at each node: the sums over a million nodes have room in 64 bits."""
@@ -167,6 +176,18 @@ def check_time(option: str, text: str, *, least: int) -> None:
         raise UsageError(f"{option} {text}: expected a time such as '10 seconds', '5 minutes' or '1 hour'")
     if sum(map(int, amounts)) < least:
         raise UsageError(f"{option} {text}: expected more than nothing, such as '5 minutes'")
+
+
+def check_master(options: argparse.Namespace) -> None:
+    """Spark would say it only after its start, with the stack of Java. Raises `UsageError`."""
+    master = options.master or dict(pair(text, "--spark") for text in options.spark).get("spark.master", "")
+    if master and not _MASTER.fullmatch(master):
+        raise UsageError(
+            f"--master {master}: expected local[*], local[2], local-cluster[2,1,2048], spark://HOST:PORT,"
+            " yarn or k8s://HOST:PORT"
+        )
+    if master == "yarn" and not any(name in os.environ for name in _OF_YARN):
+        raise UsageError(f"--master yarn: expected {' or '.join(_OF_YARN)} in the environment")
 
 
 def rule(text: str) -> tuple[str, str, int, str]:

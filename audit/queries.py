@@ -21,6 +21,8 @@ _SETTINGS: Final = (
     "SET default_null_order = 'nulls_first_on_asc_last_on_desc'",
 )
 """The order of nulls is Spark's."""
+_INTERRUPTED: Final = "Query interrupted"
+"""What DuckDB makes of a `KeyboardInterrupt`."""
 _WIDE: Final = arrow.decimal128(38, 0)
 
 
@@ -52,6 +54,10 @@ def query(text: str, /, **given: Any) -> Table:
             connection.register(name, table)
         try:
             found = connection.sql(text, params=values).to_arrow_table()
+        except RuntimeError as error:
+            if str(error) == _INTERRUPTED:
+                raise KeyboardInterrupt from None
+            raise
         finally:
             for name in tables:
                 connection.unregister(name)

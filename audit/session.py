@@ -13,7 +13,9 @@ Wrinkle: `pyarrow` is loaded late, while Java starts.
 import math
 import os
 import re
+import shutil
 import signal
+import socket
 import sys
 import tempfile
 import threading
@@ -65,6 +67,8 @@ _LOCAL_CLUSTER: Final = re.compile(
     r"local-cluster\[\s*(?P<workers>\d+)\s*,\s*(?P<cores>\d+)\s*,\s*(?P<memory>\d+)\s*\]"
 )
 """Wrinkle: an executor asks for 1 GiB whatever its worker has, and waits for ever if that is less."""
+CONNECTING_S: Final = 10.0
+"""Seconds for the way to a cluster."""
 _LOGS: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 """Where Spark's Python writes each error of a query, with the stack of Java, before it raises it."""
 _GONE: Final = "its Java has ended"
@@ -117,9 +121,12 @@ class Starting:
         submitted = "PYSPARK_GATEWAY_PORT" in os.environ
         self._settings = _settings_for(master, data_bytes, options or {}, submitted=submitted)
         self._java: Future[Any] | None = None
+        self._scratch = ""
         if not submitted and SparkContext._gateway is None:  # Spark keeps its Java when a session stops
+            _refuse_unreachable(self._settings.get("spark.master", ""))
+            self._scratch = tempfile.mkdtemp(prefix="sapwood-spark-")
             pool = ThreadPoolExecutor(1, "java")
-            self._java = pool.submit(_launch, self._settings)
+            self._java = pool.submit(_launch, self._settings, self._scratch)
             pool.shutdown(wait=False)
 
     def __repr__(self) -> str:
@@ -129,13 +136,15 @@ class Starting:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Wrinkle: it is killed, so that it leaves no archive of the few classes that it has loaded."""
+        """Wrinkle: it is killed, so that it leaves no archive of the few classes that it has loaded; its
+        temporary files it leaves to us."""
         if self._java is None:
             return
         with suppress(Exception):  # it did not even start
             process = self._java.result().proc
             process.kill()
             process.communicate()
+        shutil.rmtree(self._scratch, ignore_errors=True)
 
     def session(self) -> "SparkSession":
         """Wait for Java, and start the session. Raises `SetUpError`."""
@@ -145,7 +154,10 @@ class Starting:
         conf = _conf(self._settings)
         try:
             if self._java:
-                _begin(conf, self._java.result())
+                _begin(conf, java := self._java.result())
+                java.jvm.java.io.File(
+                    self._scratch
+                ).deleteOnExit()  # by Java, as all in it: after this process
             session = SparkSession.builder.config(conf=conf).getOrCreate()
         except Exception as error:
             raise SetUpError(f"Spark does not start: {_first_line(error)}") from error
@@ -188,19 +200,38 @@ def _settings_for(
     return settings
 
 
-def _launch(settings: dict[str, str]) -> Any:
+def _launch(settings: dict[str, str], scratch: str) -> Any:
     """Start Spark's JVM out of reach of the signals that the group of this process gets: ending it is ours.
-    It ends with this process too, whose pipe it reads.
+    It ends with this process too, whose pipe it reads. `scratch`: the folder of its temporary files.
     """
     from pyspark.java_gateway import launch_gateway
 
-    return launch_gateway(_conf(settings), {"start_new_session": True})  # type: ignore[no-untyped-call]
+    of_java = "spark.driver.extraJavaOptions"
+    there = {of_java: f'"-Djava.io.tmpdir={scratch}" {settings.get(of_java, "")}'}
+    conf = _conf(settings | there)
+    return launch_gateway(conf, {"start_new_session": True})  # type: ignore[no-untyped-call]
 
 
 def _conf(settings: dict[str, str]) -> Any:
     from pyspark import SparkConf
 
     return SparkConf(loadDefaults=False).setAppName("sapwood audit").setAll(list(settings.items()))
+
+
+def _refuse_unreachable(master: str) -> None:
+    """Raises `SetUpError` where nobody listens at a cluster's address: Spark would try for a minute, and not
+    say so."""
+    why = ""
+    for place in master.removeprefix("spark://").split(",") if master.startswith("spark://") else ():
+        host, _, port = place.rpartition(":")
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), CONNECTING_S).close()
+        except (OSError, OverflowError, UnicodeError) as error:  # no port, or no name, that there can be
+            why = why or f"{place}: {getattr(error, 'strerror', None) or error}"
+        else:
+            return
+    if why:
+        raise SetUpError(f"--master {master}: nobody answers: {why}")
 
 
 def end(spark: "SparkSession") -> None:

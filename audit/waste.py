@@ -41,7 +41,7 @@ def storms(cube: Table, factor: float = STORM_FACTOR, least: int = STORM_LEAST) 
             where hour is not null group by node, hour),
         usual as (select node, median(advisories) as baseline from hourly group by node)
         select node, hour, advisories, baseline, round(advisories / baseline, 1) as times
-        from hourly join usual using (node) where advisories >= $least and times >= $factor
+        from hourly join usual using (node) where advisories >= $least and advisories >= $factor * baseline
         order by advisories desc, node, hour""",
         cube=cube,
         least=least,

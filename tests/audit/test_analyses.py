@@ -142,6 +142,14 @@ def test_a_storm_is_far_above_the_node_s_own_usual_hour(cube: Table) -> None:
     assert (found.node, found.advisories, found.baseline, found.times) == ("durham", 150, 1.0, 150.0)
 
 
+def test_an_hour_that_is_rounded_to_ten_times_the_usual_one_is_no_storm() -> None:
+    hours = [("hq", START + timedelta(hours=n), 51) for n in range(3)]
+    hours += [("hq", START + timedelta(hours=3), 508), ("hq", START + timedelta(hours=4), 510)]
+    assert [each.advisories for each in rows(waste.storms(table(("node", "hour", "advisories"), hours)))] == [
+        510
+    ]
+
+
 def test_resyncs_are_counted_with_what_of_them_is_consumers(cube: Table) -> None:
     (found,) = rows(waste.resyncs(cube))
     assert (found.node, found.advisories, found.bytes, found.consumer_advisories) == ("south", 2, 60, 1)

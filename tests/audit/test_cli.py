@@ -5,6 +5,7 @@ import json
 import logging
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -18,6 +19,7 @@ from audit_tables import Begun, classes
 from py4j.protocol import Py4JNetworkError
 
 from audit import capacity, cli, options, package, run, session
+from audit.queries import query
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,6 +42,12 @@ DATA = Path(__file__).parent / "data"
         (["log", "--deployment", "s", "--limit", "routes=nan"], "expected a number above 0"),
         (["log", "--deployment", "s", "--limit", "route=5"], "route=5: expected routes, links, spool_bytes"),
         (["log", "--deployment", "s", "--spark", "x"], "expected NAME=VALUE"),
+        *(
+            (["log", "--deployment", "s", "--master", master], f"--master {master}: expected local[*], ")
+            for master in ("lokal[2]", "local[0]", "local[2", "spark://nobody", "local-cluster[2,1]")
+        ),
+        (["log", "--deployment", "s", "--spark", "spark.master=lokal"], "--master lokal: expected local[*]"),
+        (["log", "--deployment", "s", "--master", "yarn"], "expected HADOOP_CONF_DIR or YARN_CONF_DIR"),
         (["--follow", ".", "--deployment", "s", "--window", "5x"], "--window 5x: expected a time such as"),
         (["--follow", ".", "--deployment", "s", "--window", "1 month"], "--window 1 month: expected a time"),
         (["--follow", ".", "--deployment", "s", "--window", "0 minutes"], "expected more than nothing"),
@@ -111,13 +119,28 @@ def test_java_that_starts_for_nothing_is_ended_and_leaves_no_archive(tmp_path: P
     sites, mark = tmp_path / "sites.csv", f"spark.sapwood.mark={tmp_path.name}-{os.getpid()}"
     sites.write_text("name,parent,role\nhq,,root\nyork,nroth,leaf\n")
     command = [sys.executable, "-m", "audit", str(DATA / "demo"), "--deployment", str(sites), "--spark", mark]
-    home = os.environ | {"XDG_CACHE_HOME": str(tmp_path / "cache")}
+    scratch = tmp_path / "of Java"
+    scratch.mkdir()
+    home = os.environ | {"XDG_CACHE_HOME": str(tmp_path / "cache"), "TMPDIR": str(scratch)}
     done = subprocess.run(command, capture_output=True, text=True, env=home)
     assert (done.returncode, "line 3: 'york' has the parent 'nroth'" in done.stderr) == (2, True), done.stderr
+    assert not list(scratch.iterdir())
     assert "log level" not in done.stderr, "Spark begins without a word"
     left = [one for one in psutil.process_iter(["cmdline"]) if mark in (one.info["cmdline"] or ())]
     assert not left
     assert not list((tmp_path / "cache").rglob("*.jsa"))
+
+
+def test_a_cluster_that_nobody_answers_at_is_named_before_java_starts(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pyspark.SparkContext._gateway", None)
+    monkeypatch.setattr(session, "_launch", lambda *_: pytest.fail("Java was started"))
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        nobody = f"spark://127.0.0.1:{free.getsockname()[1]}"
+    given = [str(DATA / "demo"), "--deployment", str(DATA / "stores.csv"), "--master", nobody]
+    assert cli.main(given) == 1
+    assert f"{nobody}: nobody answers: 127.0.0.1" in capsys.readouterr().err
 
 
 def test_every_figure_with_a_limit_may_be_given_another() -> None:
@@ -235,6 +258,23 @@ def test_an_interrupt_that_breaks_the_connection_to_spark_is_one(
 
     monkeypatch.setattr(run, "audit", interrupted)
     assert cli.main([str(DATA / "demo"), "--deployment", str(DATA / "stores.csv")]) == 130
+
+
+def test_an_interrupt_in_the_middle_of_a_query_is_one(
+    sizes: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def interrupted(*_: object) -> None:
+        threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+        query("select count(*) as n from range(1000000000000) where random() > 2")
+
+    monkeypatch.setattr(run, "audit", interrupted)
+    try:
+        assert cli.main([str(DATA / "demo"), "--deployment", str(DATA / "stores.csv")]) == 130
+    finally:
+        logging.disable(logging.NOTSET)
+        signal.signal(signal.SIGINT, before)
 
 
 def test_an_interrupt_ends_an_audit_without_a_word_of_spark_s_own(
