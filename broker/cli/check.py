@@ -10,19 +10,20 @@ import os
 import shutil
 import socket
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
 from bridges.site_brokers.base import SiteBrokerError, SiteBrokerRefused
-from broker.cli.check_credentials import check_certificate, check_secrets, check_tls
+from broker.cli.check_credentials import check_certificate, check_reading, check_secrets, check_tls
 from broker.cli.check_issuer import check_issuer
 from broker.cli.check_neighbours import CONNECT_TIMEOUT, check_mesh, check_parent
 from broker.cli.errors import FAILED, WELL, WRONG_USE
 from broker.cli.finding import SiteFinding
 from broker.cli.output import patience, print_json, print_lines, print_table, table
 from broker.cli.status import size
+from broker.cli.tls import Untrusting
 from broker.grants import Grants
 from broker.naming import named
 from broker.site.bridges import make_bridge
@@ -65,6 +66,7 @@ def examine(file: Path) -> tuple[list[SiteFinding], int]:
     if site.mesh.cores:
         summary += f", in a mesh with {', '.join(core.name for core in site.mesh.cores)}"
     findings = [SiteFinding("configuration", "ok", summary)]
+    findings += check_reading(site, file)
     for check in CHECKS:
         findings += check(site)
     failed = any(found.state == "failed" for found in findings)
@@ -169,8 +171,12 @@ def _port(site: Site, port: int) -> Iterator[SiteFinding]:
 
 
 def _taken(site: Site, place: str, error: OSError) -> SiteFinding:
-    if not isinstance(error, socket.gaierror) and _running_node(site) == site.name:
+    running = "" if isinstance(error, socket.gaierror) else _running_node(site)
+    if running == site.name:
         return SiteFinding("port", "ok", f"{place} is in use by this node, which is running")
+    if running:
+        text = f"{place} is in use by the node {running!r}: stop that one, or start it again with this file"
+        return SiteFinding("port", "warning", text)
     low = isinstance(error, PermissionError)
     advice = "ports below 1024 are root's: change" if low else "stop what listens there (ss -ltnp), or change"
     return SiteFinding(
@@ -179,21 +185,23 @@ def _taken(site: Site, place: str, error: OSError) -> SiteFinding:
 
 
 def _running_node(site: Site) -> str:
-    """The name of the node that answers on this site's port, '' if none does."""
+    """The name of the node that answers on this site's port, with TLS or without, '' if none does."""
     from broker.cli.errors import CommandError
     from broker.cli.http import ask
 
-    try:
-        own = token(site)
-        answer = ask(
-            f"http://{site.listener.host}:{site.listener.port}",
-            "/api/status",
-            token=own.reveal() if own else "",
-            timeout=CONNECT_TIMEOUT,
-        )
-    except (CommandError, SapwoodError):
-        return ""
-    return str(answer.get("name", "")) if isinstance(answer, dict) else ""
+    host = f"[{site.listener.host}]" if ":" in site.listener.host else site.listener.host
+    for scheme in ("http", "https"):
+        with suppress(CommandError, SapwoodError):
+            own = token(site)
+            answer = ask(
+                f"{scheme}://{host}:{site.listener.port}",
+                "/api/status",
+                token=own.reveal() if own else "",
+                tls=Untrusting(),
+                timeout=CONNECT_TIMEOUT,
+            )
+            return str(answer.get("name", "")) if isinstance(answer, dict) else ""
+    return ""
 
 
 def check_permits(site: Site) -> Iterator[SiteFinding]:

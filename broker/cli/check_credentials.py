@@ -3,8 +3,11 @@
 Law: a finding names a file and never says what is in it.
 """
 
+import os
+import pwd
 import ssl
 import stat
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -109,8 +112,9 @@ def check_secrets(site: Site) -> Iterator[SiteFinding]:
             yield SiteFinding(subject, "ok", f"{len(found)} found" if isinstance(found, dict) else "found")
         if read in _OF_LINKS and any(len(each.reveal()) < _SHORTEST for each in _secrets(found)):
             yield SiteFinding("weak secret", "warning", f"{subject}: {_GUESSED}")
+    owner = _owner(site)
     for path in _secret_files(site):
-        yield from _permissions(path)
+        yield from _permissions(path, owner)
 
 
 def _secrets(found: object) -> list[Secret]:
@@ -136,14 +140,70 @@ def _secret_files(site: Site) -> Iterator[Path]:
     yield from sorted({path for path in named if path})
 
 
-def _permissions(path: Path) -> Iterator[SiteFinding]:
+def _owner(site: Site) -> os.stat_result:
+    """Of the store, or of what is nearest to where it will be made: the node is this user's."""
+    place = site.data_directory / "node.db"
+    return next(path for path in (place, *place.parents) if os.path.exists(path)).stat()
+
+
+def _called(user: int) -> str:
     try:
-        mode = path.stat().st_mode
+        return pwd.getpwuid(user).pw_name
+    except KeyError:
+        return f"user id {user}"
+
+
+def _permissions(path: Path, owner: os.stat_result) -> Iterator[SiteFinding]:
+    try:
+        found = path.stat()
     except OSError:
         return  # said already by whoever reads it
-    if mode & (stat.S_IRWXG | stat.S_IRWXO):
-        text = f"{path} is open to others (mode {stat.S_IMODE(mode):04o}): chmod 600 it"
-        yield SiteFinding("permissions", "warning", text)
+    # A file of root's, say, is read by way of its group.
+    foreign = found.st_uid != owner.st_uid
+    allowed = stat.S_IRWXU | (stat.S_IRGRP if foreign else 0)
+    if (mode := stat.S_IMODE(found.st_mode)) & ~allowed:
+        cure = f"chown it to {_called(owner.st_uid)} and chmod 600 it" if foreign else "chmod 600 it"
+        yield SiteFinding("permissions", "warning", f"{path} is open to others (mode {mode:04o}): {cure}")
+
+
+def check_reading(site: Site, file: Path) -> Iterator[SiteFinding]:
+    """Where root asks about another user's node: whether that user can read what root can."""
+    owner = _owner(site)
+    if os.geteuid() or not owner.st_uid:
+        return
+    user = _called(owner.st_uid)
+    named = [file, *_secret_files(site)]
+    port = site.listener.tls
+    ends = [site.site_broker.tls, site.mesh.tls]
+    ends += [end.tls for end in site.tree_connectors] + [end.tls for end in site.listener.link_brokers]
+    more = [port.certificate, port.client_ca, *(path for tls in ends for path in (tls.certificate, tls.ca))]
+    named += [path for path in more if path]
+    for path in _unreadable(sorted({path.absolute() for path in named if path.exists()}), owner):
+        text = f"{path} cannot be read by {user}, whose the node's store is: chown it, or its folder"
+        yield SiteFinding("permissions", "failed", text)
+
+
+def _unreadable(paths: list[Path], owner: os.stat_result) -> list[str]:
+    """Asked by a process of that user: no other knows its groups and all folders on the way."""
+    try:
+        entry = pwd.getpwuid(owner.st_uid)
+        groups = os.getgrouplist(entry.pw_name, entry.pw_gid)
+    except KeyError:
+        groups = [owner.st_gid]
+    script = 'for path; do [ -r "$path" ] || printf "%s\\0" "$path"; done'
+    try:
+        done = subprocess.run(  # noqa: S603 - words of ours, and paths as such
+            ["/bin/sh", "-c", script, "sh", *map(str, paths)],
+            user=owner.st_uid,
+            group=groups[0],
+            extra_groups=groups,
+            cwd="/",
+            capture_output=True,
+            text=True,
+        )
+    except OSError:  # root that may not be another user, as in some containers
+        return []
+    return done.stdout.split("\0")[:-1]
 
 
 def check_certificate(site: Site) -> Iterator[SiteFinding]:

@@ -6,9 +6,10 @@ import socket
 import sqlite3
 import time
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -208,6 +209,46 @@ def test_a_port_in_use_fails(tmp_path: Path) -> None:
         (finding,) = found(file, "port")
     assert finding.state == "failed"
     assert "change listener, port" in finding.text
+
+
+def test_a_port_that_another_node_of_this_machine_has_is_a_warning(tmp_path: Path, running: Any) -> None:
+    """The file may be the one that it is started again with, under its new name."""
+    file = site(tmp_path, port=int(running.url.rpartition(":")[2]))
+    assert state(file, "port") == "ok"
+    file.write_text(file.read_text().replace("name: hq", "name: york"))
+    (finding,) = found(file, "port")
+    assert (finding.state, "start it again with this file" in finding.text) == ("warning", True)
+
+
+def test_a_node_that_runs_with_tls_has_its_port(tmp_path: Path, serve: Callable[..., Any]) -> None:
+    both = tmp_path / "both.pem"
+    trustme.CA().issue_cert("hq.example.com").private_key_and_cert_chain_pem.write_to_path(both)
+    with serve(tmp_path / "node", certificate=both, key=both) as running:
+        assert state(site(tmp_path, port=int(running.url.rpartition(":")[2])), "port") == "ok"
+
+
+def test_root_is_told_what_the_node_s_user_cannot_read() -> None:
+    """Root itself reads all, and another user has no way into `tmp_path`. Whoever else runs this test is the
+    node's user, and nothing is found.
+    """
+    with TemporaryDirectory(dir="/tmp") as place:
+        folder = Path(place)
+        folder.chmod(0o755)
+        (folder / "data").mkdir()
+        with suppress(PermissionError):
+            os.chown(folder / "data", 4711, 4712)
+        file = site(folder, "  http: {token_file: token, session_secret_file: shared}\n")
+        for name, mode in (("token", 0o600), ("shared", 0o640)):
+            (folder / name).write_text("t" * 20)
+            (folder / name).chmod(mode)
+        with suppress(PermissionError):
+            os.chown(folder / "shared", 0, 4712)
+        told = [(each.state, each.text.partition(" ")[0]) for each in found(file, "permissions")]
+        mine = os.geteuid()
+        assert told == [("warning", str(folder / "shared")) if mine else ("failed", str(folder / "token"))]
+        (folder / "shared").chmod(0o644)
+        (one,) = (each.text for each in found(file, "permissions") if each.state == "warning")
+        assert ("chown it to user id 4711 and chmod 600 it" in one) == (not mine)
 
 
 def test_a_secret_that_is_missing_fails_and_one_that_is_open_warns(
