@@ -91,6 +91,21 @@ def test_the_data_of_a_folder_that_is_a_link_are_kept_and_come_back(scripts: Scr
     assert (disk / "node.db").read_text() == "old"
 
 
+def test_a_certificate_that_was_renewed_since_stays_as_the_parent_knows_its_key_only(
+    scripts: Scripts,
+) -> None:
+    (scripts.data / "tls").mkdir(parents=True)
+    for name in ("node.db", "tls/node.pem"):
+        (scripts.data / name).write_text("old")
+    assert scripts.run("preinst", "upgrade", "1.0").returncode == 0
+    for name in ("node.db", "tls/node.pem", "tls/authorities.pem"):
+        (scripts.data / name).write_text("new")
+    done = scripts.run("sapwood-rollback", version="1.0")
+    assert done.returncode == 0, done.stderr
+    read = {path.name: path.read_text() for path in scripts.data.rglob("*") if path.is_file()}
+    assert read == {"node.db": "old", "node.pem": "new", "authorities.pem": "new"}
+
+
 def test_a_roll_back_that_is_asked_for_twice_throws_nothing_away(scripts: Scripts) -> None:
     scripts.data.mkdir()
     scripts.run("preinst", "upgrade", "1.0")
