@@ -7,6 +7,7 @@ update message: all of it or nothing.
 import asyncio
 import base64
 import binascii
+import contextlib
 import socket
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -32,6 +33,7 @@ from bridges.dns.records import SERVICE, NamedParent, Notes, places, read_text, 
 from config.kinds import Fault
 
 _MOST: Final = 256
+_MOST_ADDRESSES: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,13 +126,17 @@ class Zone:
         return list(found) if found is not None else []
 
     async def _exchange(self, message: dns.message.Message) -> dns.message.Message:
+        """Of the server's addresses that which answers, each in its share of the time."""
         access = self._access
         message.use_tsig(self._key, algorithm=access.algorithm)
         try:
             async with asyncio.timeout(access.timeout):
-                host, port = await _resolved(access.server)
-                asking = dns.asyncquery.tcp(message, host, port=port, timeout=access.timeout)
-                return await cancellable(asking)
+                *others, last = await _addresses(access.server)
+                share = access.timeout / (len(others) + 1)
+                for host, port in others:
+                    with contextlib.suppress(OSError, EOFError, dns.exception.Timeout):
+                        return await cancellable(dns.asyncquery.tcp(message, host, share, port))
+                return await cancellable(dns.asyncquery.tcp(message, last[0], share, last[1]))
         except (TimeoutError, dns.exception.Timeout):
             raise LocationError(f"{access.server} did not answer within {access.timeout:g} s") from None
         except (dns.exception.DNSException, OSError, EOFError, ValueError) as error:
@@ -164,10 +170,10 @@ class Zone:
         raise LocationError(f"{access.server} refuses ({dns.rcode.to_text(code)}): {advice}")
 
 
-async def _resolved(server: str) -> tuple[str, int]:
+async def _addresses(server: str) -> list[tuple[str, int]]:
     host, port = server_place(server)
     found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return str(found[0][4][0]), port
+    return [(str(each[4][0]), port) for each in found[:_MOST_ADDRESSES]]
 
 
 def records_of(place: NamedParent) -> tuple[dns.rdata.Rdata, ...]:

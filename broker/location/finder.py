@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("sapwood.location")
 _AFTER_FAILURE: Final = 5.0
+_BEHIND_ALL: Final = 65_536
+"""One more than a priority can be (RFC 2782)."""
 
 
 class LookUp(Protocol):
@@ -151,6 +153,10 @@ class Finder:
     def names(self, uri: str) -> bool:
         """Whether the latest good answer names this way, lapsed or not."""
         return any(place.uri == uri for place in self.places)
+
+    def priority(self, uri: str) -> int:
+        """That of this way in the latest good answer; behind all where it is not named there."""
+        return min((place.priority for place in self.places if place.uri == uri), default=_BEHIND_ALL)
 
     def ask(self) -> None:
         """On request: whoever waits in `due` looks now."""

@@ -35,8 +35,8 @@ _NEVER: Final = float("inf")
 @dataclass(frozen=True, slots=True)
 class Way:
     """One address to dial. `finder`: who found it, None for one of the file. `local`: what is bound, '' = as
-    the system chooses. `place`: where the pair stands in the file, from 0. `name`: the node that has
-    announced it and alone may be there, '' = the file or DNS leads to whoever it is.
+    the system chooses. `place`: from 0, where the pair stands in the file and in DNS. `name`: the node that
+    has announced it and alone may be there, '' = the file or DNS leads to whoever it is.
     """
 
     uri: str
@@ -111,7 +111,7 @@ class InOrder:
         return None
 
     def rank(self, way: Way) -> int:
-        """The lower the better. All ways that one name in DNS stands for are equal."""
+        """The lower the better. All ways that one name in DNS gives one priority are equal."""
         return way.place
 
 

@@ -178,13 +178,20 @@ class Ways:
 
     def _over_lines(self, addresses: list[Way]) -> list[Way]:
         """Each address over each line; the lines take turns at the first address, then at the second."""
+        steps = {self._step(way) for way in (*self._known(), *addresses)}
+        places = {step: number * len(self._lines) for number, step in enumerate(sorted(steps))}
         return [
-            replace(way, local=line, place=self._place(way) * len(self._lines) + number)
+            replace(way, local=line, place=places[self._step(way)] + number)
             for way in addresses
             for number, line in enumerate(self._lines)
         ]
 
-    def _place(self, way: Way) -> int:
+    def _step(self, way: Way) -> tuple[int, int]:
+        """The smaller the better: where its URI stands in the file, then the priority that DNS gives it."""
+        finder = way.finder
+        return self._index(way), finder.priority(way.uri) if self._may_be_unnamed(way) and finder else 0
+
+    def _index(self, way: Way) -> int:
         """Where the URI stands in the file that is, or found, a way; behind all if it was announced."""
         if way.name:
             return len(self._uris)
@@ -208,7 +215,8 @@ class Ways:
 
     @property
     def _may_go_back(self) -> bool:
-        several = len(self._uris) * len(self._lines) > 1 or bool(self._further())
+        dns = any(not finder.anybody for finder in self.finders.values())
+        several = dns or len(self._uris) * len(self._lines) > 1 or bool(self._further())
         return self._go_back > 0 and several
 
     async def moved(self, way: Way) -> str:
@@ -250,15 +258,18 @@ class Ways:
         return _goes_to(better, way)
 
     async def _better(self, way: Way) -> Way | None:
+        """Than this one, as it stands now: DNS may have given it another priority since it was dialled."""
         known = [each for each in self._known() if each.uri == way.uri or not self.one_of_many()]
-        return await self._strategy.better(way, self._over_lines(known))
+        pairs = self._over_lines(known)
+        present = [each for each in pairs if (each.uri, each.local) == (way.uri, way.local)]
+        return await self._strategy.better(present[0] if present else way, pairs)
 
     def _of_better_ways(self, way: Way) -> "list[Finder]":
         """The domains that may name a better way than this one, which none of them has named."""
         found = []
         for place, uri in enumerate(self._uris):
             finder = self.finders.get(uri)
-            behind = self._strategy.lazy and place * len(self._lines) > way.place
+            behind = self._strategy.lazy and place > self._index(way)
             if finder is not None and finder is not way.finder and not (finder.anybody or behind):
                 found.append(finder)
         return found

@@ -3,6 +3,7 @@
 import asyncio
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -150,6 +151,42 @@ async def test_dns_stays_asked_while_the_link_goes_over_a_way_that_the_parent_ha
     async with asyncio.timeout(30):
         assert f"{NORTH.uri} is better than {SOUTH.uri}" in await ways.moved(announced)
     assert reached == [NORTH.uri] * looks
+
+
+async def test_a_link_goes_back_to_what_dns_gives_the_better_priority() -> None:
+    """A store stayed on its region's second address, however costly, until the link was lost."""
+    dns, uri, slept, reached = Dns(answer(SOUTH, NORTH)), "srv://uk.example.com", [], []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    async def reach(way: Way) -> float | None:
+        reached.append(str(way))
+        return 0.1 if len(reached) != 2 else None
+
+    lines = ("10.0.0.1", "10.0.0.2")
+    ways = Ways((uri,), {uri: dns.finder()}, lines=lines, strategy=InOrder(reach), go_back=60.0, sleep=sleep)
+    pairs = [await ways.next() for _ in range(4)]
+    assert [str(pair).partition(" from ") for pair in pairs] == [
+        (each.uri, " from ", line) for each in (NORTH, SOUTH) for line in lines
+    ]
+    assert ways.follows(pairs[2])
+    async with asyncio.timeout(30):
+        assert f"{NORTH.uri} from 10.0.0.2 is better than {SOUTH.uri}" in await ways.moved(pairs[2])
+    assert (slept, reached) == ([60.0] * 2, [str(pairs[0]), str(pairs[0]), str(pairs[1])])
+
+
+async def test_a_way_that_dns_has_given_the_best_priority_is_left_for_no_other() -> None:
+    dns, uri = Dns(answer(SOUTH, NORTH), answer(NORTH, replace(SOUTH, priority=5))), "srv://uk.example.com"
+    finder = dns.finder()
+    ways = Ways((uri,), {uri: finder}, strategy=InOrder(nobody_looks), go_back=60.0)
+    _, south = [await ways.next() for _ in range(2)]
+    await finder.look()
+    assert await ways._better(south) is None
+
+
+async def nobody_looks(way: Way) -> float | None:
+    raise AssertionError(way)
 
 
 async def test_dns_is_not_asked_for_ways_behind_the_one_that_is_used() -> None:
