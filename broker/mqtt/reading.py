@@ -101,9 +101,9 @@ class MqttReading:
         self._kept = kept
         self._ids = GivenIds(kept)
         self._window_taken(len(self._ids.released))
-        self._client.write(
-            b"".join(packets.answer(packets.PUBREL, each) for each in sorted(self._ids.released))
-        )
+        if self._ids.released:  # perhaps just now, over the connection before
+            released = (packets.answer(packets.PUBREL, each) for each in sorted(self._ids.released))
+            self.write_committed(b"".join(released))
         for name in [name for name in kept.values if name.startswith(READS)]:
             found = self._client.core.topics.durable(self._client.session, name.removeprefix(READS))
             if found is None:  # an operator has ended it
@@ -289,8 +289,8 @@ class MqttReading:
             if len(packet) > most_packet:
                 self._too_large(transfer, number, len(packet))
                 continue
-            if is_new and qos == 2 and self._kept is not None:
-                on_disk = False
+            if qos == 2 and self._kept is not None:
+                on_disk = False  # nor is it, perhaps, that it was given over an earlier connection
             if not qos:
                 self._acks.append(transfer)  # it is dealt with as soon as it is written
             parts.append(packet)

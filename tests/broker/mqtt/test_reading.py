@@ -68,6 +68,28 @@ def test_an_identifier_of_a_message_that_comes_again_with_a_lower_qos_is_release
     assert "given 1" not in kept.values
 
 
+def test_who_comes_back_at_once_is_told_nothing_that_a_kill_may_take_back(
+    door_client: Callable[[], Any],
+) -> None:
+    """Neither that a message is released, nor its identifier: both may be not on disk yet."""
+    before = door_client()
+    kept = before.core.kept_sessions.keep(before.session, NEVER)
+    list(before.reading.go_on(kept))
+    assert subscribe(before, ("a", 2)) == [2]
+    for number in (8, 9):
+        before.publishing.take(Publish("a", b"once", 2, False, False, number))
+        before.publishing.flush()
+    assert before.heard().count(b"once") == 2
+    before.reading.received(1, 0)
+    before.core.switch.close(before.connection)
+    again = door_client()
+    list(again.reading.go_on(kept))
+    assert again.written == b""
+    said = again.heard()
+    assert said.startswith(b"\x62\x02\x00\x01")
+    assert b"\x00\x02once" in said
+
+
 @pytest.mark.parametrize("is_5", [False, True])
 @pytest.mark.parametrize("most_packet", [1 << 32, 300])
 def test_messages_that_are_written_together_are_the_same_as_each_alone(
