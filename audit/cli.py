@@ -217,7 +217,9 @@ def _data_bytes(options: argparse.Namespace) -> int:
     there."""
     for table in filter(None, (options.usage, options.figures)):
         refuse_missing(table, "a table, as CSV, JSON lines or Parquet")
-    logs = list_local([path for path in options.logs if is_local(path)]).unpacked
+    followed = [str(options.follow)] if options.follow else []
+    near = [path for path in options.logs if is_local(path)]
+    logs = list_local(near + followed, {} if followed else None).unpacked
     refuse_missing(options.deployment, "a table of sites")
     sites = Path(options.deployment)
     return logs + SITES_WEIGHT * (sites.stat().st_size if sites.is_file() else 0)
@@ -253,9 +255,9 @@ def _follow(options: argparse.Namespace) -> int:
     receivers: list[Webhook | Destination] = [Webhook(options.webhook)] if options.webhook else []
     if options.alert_to:
         receivers.append(Destination(options.alert_to, os.environ.get("SAPWOOD_SESSION_SECRET", "")))
-    from audit.session import Starting, end
+    from audit.session import TINY, Starting, end
 
-    settings, size = _settings(options), _data_bytes(options)
+    settings, size = _settings(options), max(TINY, _data_bytes(options))  # it is soon worth to compile
     ended = _Ended()
     signal.signal(signal.SIGTERM, _interrupt)
     try:

@@ -12,6 +12,7 @@ Wrinkle: a store's clock that runs years ahead must not make everybody else late
 row is never later than its own arrival. Rows from before 2000 have no window; they are told as an alert.
 """
 
+import fcntl
 import os
 import shutil
 import time
@@ -19,7 +20,7 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -72,7 +73,9 @@ class Follower:
     """
 
     def __init__(self, spark: "SparkSession", tree: Tree, how: Following) -> None:
-        self._state = how.out / "follow"
+        self._state = results(how.out / "follow")
+        self._lock = _locked(self._state)
+        self._failed = ""
         self.feeder = Feeder(how.source, self._state)
         self.alerts = Alerts(how.out / "alerts", how.receivers)
         self._told: set[tuple[str, str]] = set()
@@ -127,7 +130,7 @@ class Follower:
         for query in self._queries:
             error = query.exception()
             if error is not None:
-                raise AuditError(f"{query.name} stopped: {reason(error)}")
+                raise AuditError(f"{query.name} stopped: {self._failed or reason(error)}")
 
     @property
     def late(self) -> int:
@@ -149,6 +152,7 @@ class Follower:
             while query.isActive and query.status["isTriggerActive"] and time.monotonic() < until:
                 time.sleep(A_LOOK)
             query.stop()
+        self._lock.close()
 
     def _stream(self) -> str:
         """The name of the stream that these checkpoints are of, from its first start on."""
@@ -162,8 +166,18 @@ class Follower:
             part.replace(place)
         return place.read_text().strip()
 
-    def _start(self, frame: DataFrame, name: str, take: Any) -> "StreamingQuery":
-        writer = frame.writeStream.queryName(name).outputMode("append").foreachBatch(take)
+    def _start(self, frame: DataFrame, name: str, take: Callable[[DataFrame, int], None]) -> "StreamingQuery":
+        """Wrinkle: Spark looks through the text of an error for an interrupt, and dies of the stack of Java
+        that is in it, without a word. So it is told the first line alone."""
+
+        def taken(rows: DataFrame, batch: int) -> None:
+            try:
+                take(rows, batch)
+            except Exception as error:
+                self._failed = self._failed or reason(error)
+                raise AuditError(self._failed) from None
+
+        writer = frame.writeStream.queryName(name).outputMode("append").foreachBatch(taken)
         return writer.option("checkpointLocation", str(self._state / name)).start()
 
     def _alert(self, frame: DataFrame, batch: int) -> None:
@@ -187,6 +201,17 @@ class Follower:
         if self._kept:
             self._kept.take(batch, target)
             shutil.rmtree(target)
+
+
+def _locked(folder: Path) -> TextIO:
+    """The lock of a folder, held until it is closed or this process ends. Raises `AuditError`."""
+    lock = (folder / "lock").open("w")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        lock.close()
+        raise AuditError(f"{folder}: another follower is at work there: expected an --out for each") from None
+    return lock
 
 
 def url(path: Path) -> str:

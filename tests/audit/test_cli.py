@@ -160,6 +160,25 @@ def sizes(spark: "SparkSession", monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return asked
 
 
+def test_a_follower_s_session_is_fit_to_the_logs_that_are_there_and_never_to_a_small_audit(
+    sizes: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A small audit's queries are not compiled, which is many times as slow for whoever goes on for hours."""
+    monkeypatch.setattr(cli, "_follow_with", lambda *_: None)
+    monkeypatch.setattr(session, "end", lambda _: None)
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    follow = ["--follow", str(tmp_path), "--deployment", str(DATA / "stores.csv")]
+    try:
+        for bytes_there in (0, 2 * session.TINY):
+            (tmp_path / "hq.jsonl").write_bytes(b"\n" * bytes_there)
+            assert cli.main(follow) == 0
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    assert sizes[0] == session.TINY
+    assert sizes[1] >= 2 * session.TINY
+
+
 def test_another_brokers_log_is_audited_as_ours_is(
     sizes: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

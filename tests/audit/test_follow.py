@@ -19,13 +19,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from history_rows import kept_rows
+from pyspark.sql.functions import lit, raise_error
 
 import audit.feeder
 from audit import cli
 from audit.alerts import Alerts, Destination, Webhook
 from audit.cli import _Ended
 from audit.deployment import Tree
-from audit.errors import UsageError
+from audit.errors import AuditError, UsageError
 from audit.feeder import Feeder
 from audit.follow import Follower, Following
 from audit.history import Counts
@@ -391,6 +392,39 @@ def test_a_follower_that_cannot_begin_says_why_and_ends(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert "sapwood: Spark failed: " in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_batch_that_fails_ends_the_follower_with_its_reason(
+    spark: "SparkSession", demo_tree: Tree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark itself dies of the long text of such an error: the follower ended well, or never."""
+
+    def full(self: Follower, frame: Any, batch: int) -> None:
+        frame.select(raise_error(lit("no space left"))).collect()
+
+    monkeypatch.setattr(Follower, "_alert", full)
+    shutil.copytree(DEMO, tmp_path / "logs")
+    follower = Follower(spark, demo_tree, Following(tmp_path / "logs", tmp_path / "out"))
+    try:
+        with pytest.raises(AuditError, match=r"alerts stopped: .*no space left"):
+            follower.run(lambda: False, pause=0.2)
+    finally:
+        follower.stop()
+
+
+def test_a_second_follower_at_one_folder_is_refused(
+    spark: "SparkSession", demo_tree: Tree, tmp_path: Path
+) -> None:
+    """Both would cut the same pieces, and each would delete those of the other."""
+    (tmp_path / "logs").mkdir()
+    how = Following(tmp_path / "logs", tmp_path / "out")
+    follower = Follower(spark, demo_tree, how)
+    try:
+        with pytest.raises(AuditError, match="another follower is at work there"):
+            Follower(spark, demo_tree, how)
+    finally:
+        follower.stop()
+    Follower(spark, demo_tree, how).stop()
 
 
 def _begun(out: Path, follower: "subprocess.Popen[str]") -> None:
