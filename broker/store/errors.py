@@ -20,7 +20,7 @@ from sapwood.protocol.errors import StoreError
 
 _PRIMARY_CODE: Final = 0xFF
 _NEARLY_FULL: Final = 64 * 1024
-_CORRUPT: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_UNREAD: Final = "or the disk failed to read it: look for that in the system's log first (journalctl -k)"
 
 
 class StoreFull(StoreError):
@@ -70,7 +70,9 @@ def mapped(error: BaseException, path: Path) -> StoreError:
     code = (getattr(error, "sqlite_errorcode", None) or 0) & _PRIMARY_CODE
     if code == sqlite3.SQLITE_FULL or (code == sqlite3.SQLITE_IOERR and _no_space(path)):
         return _full(path)
-    if code in _CORRUPT:
+    if code == sqlite3.SQLITE_CORRUPT:  # SQLite says the same of EIO at a read (os_unix.c, IOERR_CORRUPTFS)
+        return StoreCorrupt(path, f"{error}, {_UNREAD}")
+    if code == sqlite3.SQLITE_NOTADB:
         return StoreCorrupt(path, str(error))
     if code == sqlite3.SQLITE_BUSY:
         return StoreBusy(f"{path} is locked by another program ({error}): end it and start the node again")

@@ -18,8 +18,12 @@ def raised(code: int, text: str = "text") -> sqlite3.OperationalError:
     [
         (raised(sqlite3.SQLITE_FULL), StoreFull, "the disk is full"),
         (raised(sqlite3.SQLITE_IOERR | 4 << 8), StoreIOFailed, r"read or write failed: text \[CODE_1034\]"),
-        (raised(sqlite3.SQLITE_CORRUPT | 1 << 8), StoreCorrupt, "is damaged: text"),
-        (raised(sqlite3.SQLITE_NOTADB), StoreCorrupt, "sapwood node recover"),
+        (
+            raised(sqlite3.SQLITE_CORRUPT | 1 << 8),
+            StoreCorrupt,
+            "is damaged: text, or the disk failed to read",
+        ),
+        (raised(sqlite3.SQLITE_NOTADB), StoreCorrupt, "is damaged: text. It is left as it is"),
         (raised(sqlite3.SQLITE_BUSY), StoreBusy, "locked by another program"),
         (OSError(errno.ENOSPC, "No space"), StoreFull, "Make space and start"),
         (
