@@ -31,7 +31,9 @@ def listed_twice(
 
 def needless_path(path: Path, place: Address) -> Iterator[Contradiction]:
     if not place.looked_up and not place.protocol.has_path and place.path not in ("", "/"):
-        yield Contradiction(path, f"an {place.protocol.title} address has no path: leave {place.path!r} out")
+        yield Contradiction(
+            path, f"an address of {place.protocol.title} has no path: leave {place.path!r} out"
+        )
 
 
 def needless_tls(

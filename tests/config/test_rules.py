@@ -137,11 +137,11 @@ IMPOSSIBLE = [
         "tree_connectors.0.password_file",
         "exclude each other",
     ),
-    (with_connector(uri="mqtt://hq/path"), "tree_connectors.0.uri", "an MQTT address has no path"),
+    (with_connector(uri="mqtt://hq/path"), "tree_connectors.0.uri", "an address of MQTT has no path"),
     (
         with_connector(uris=("mqtts://hq/link",)),
         "tree_connectors.0.uris.0",
-        "an MQTT address has no path: leave '/link' out",
+        "an address of MQTT has no path: leave '/link' out",
     ),
     (
         replace(with_connector(), listener=Listener(link_brokers=(MQTT,))),
@@ -156,7 +156,7 @@ IMPOSSIBLE = [
     (
         link_brokers(replace(MQTT, uri="mqtts://b/x")),
         "listener.link_brokers.0.uri",
-        "an MQTT address has no path",
+        "an address of MQTT has no path",
     ),
     (
         link_brokers(replace(MQTT, user="u")),

@@ -520,6 +520,16 @@ WIDE = """
 """
 
 
+UNNAMED = """
+() => [...document.querySelectorAll("[role=row]")]
+  .filter((row) => !row.closest("[role=grid], [role=treegrid]"))
+  .filter((row) => !document.querySelector(`[aria-owns~="${row.id}"]`))
+  .concat([...document.querySelectorAll("th, [role=columnheader]")].filter((head) => !head.textContent))
+  .filter((part) => !part.ariaLabel)
+  .map((part) => part.outerHTML)
+"""
+
+
 async def fits(page: Page, view: str) -> None:
     """Columns yield once the page has been laid out."""
     wide = ["the page"]
@@ -555,6 +565,7 @@ async def test_on_telephones_name_state_and_count_are_seen_and_nothing_scrolls_s
         await fits(page, view)
         await page.set_viewport_size({"width": 320, "height": 640})
         await fits(page, view)
+        assert await page.evaluate(UNNAMED) == [], view  # of a screen reader
         await page.set_viewport_size({"width": 400, "height": 800})
     await page.goto(f"{base}/dashboard/#/tree")
     name = rows(page).nth(2).locator(".label")
@@ -640,3 +651,28 @@ async def test_alarms_stand_above_the_charts_and_in_the_overview(
     await page.reload()
     await expect(page.locator(".lines li .side").first).to_have_text("1h")  # by the node's clock
     await page.close()
+
+
+DATES = "async (times) => times.map((await import('/dashboard/format.js')).date)"
+
+
+async def test_of_the_hour_that_autumn_has_twice_it_is_said_which(
+    opened: Opened, served: Served, fake: FakeNode
+) -> None:
+    page = await opened(await served(fake), "follow")
+    for zone, times in {
+        "Europe/Berlin": {
+            "2026-10-24T23:59:59Z": "2026-10-25 01:59:59",
+            "2026-10-25T00:30:00Z": "2026-10-25 02:30:00 UTC+2",
+            "2026-10-25T01:30:00Z": "2026-10-25 02:30:00 UTC+1",
+            "2026-10-25T02:00:00Z": "2026-10-25 03:00:00",
+            "2026-03-29T01:00:00Z": "2026-03-29 03:00:00",
+        },
+        "America/St_Johns": {"2026-11-01T03:45:00Z": "2026-11-01 01:15:00 UTC-2:30"},
+        "UTC": {"2026-10-25T01:30:00Z": "2026-10-25 01:30:00"},
+    }.items():
+        line = await page.context.new_cdp_session(page)
+        await line.send("Emulation.setTimezoneOverride", {"timezoneId": zone})
+        assert await page.evaluate(DATES, list(times)) == list(times.values())
+        await line.send("Emulation.setTimezoneOverride", {"timezoneId": ""})
+        await line.detach()

@@ -1,7 +1,7 @@
 // A line of how a figure went, with its axes; the newest is at the right. Times without a sample are gaps.
 
 import { h, svg } from "./dom.js";
-import { bytes, clock, date, duration, rate, short } from "./format.js";
+import { bytes, clock, date, duration, rate, repeated, short } from "./format.js";
 
 const WIDTH = 560;
 const HEIGHT = 110;
@@ -45,7 +45,7 @@ export function chart(found, series) {
   const picture = svg("svg", { class: "spark chart", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", role: "img", "aria-label": `${series.title}: ${words}` },
     [0.25, 0.5, 0.75].map((share) => svg("path", { class: "rule", d: `M0 ${HEIGHT * share}H${WIDTH}` })),
     svg("path", { class: "area", d: area }), svg("path", { class: "stroke", d: line }));
-  const time = (at) => (span > 100_000 ? date(at).slice(5, 16) : clock(at, false).slice(0, 5));
+  const time = (at) => (span > 100_000 ? date(at).slice(5, 16) : clock(at, false).slice(0, 5)) + repeated(at);
   const cursor = h("span", { class: "at" });
   const told = h("div", { class: "plot", on: {
     pointermove: (event) => {

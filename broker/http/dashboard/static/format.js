@@ -93,11 +93,24 @@ export function clock(value, precise = true) {
   return precise ? `${text}.${pad(at.getMilliseconds(), 3)}` : text;
 }
 
+// In the hour that clocks have twice in autumn: which of the two, as " UTC+2"; else nothing.
+export function repeated(value) {
+  const at = instant(value);
+  const offset = new Date(at).getTimezoneOffset();
+  const twice = [-3, 3].some((hours) => {
+    const other = new Date(at + hours * 3_600_000).getTimezoneOffset();
+    return other !== offset && new Date(at + (other - offset) * 60_000).getTimezoneOffset() === other;
+  });
+  if (at === null || !twice) return "";
+  const [hours, minutes] = [Math.floor(Math.abs(offset) / 60), Math.abs(offset) % 60];
+  return ` UTC${offset > 0 ? "-" : "+"}${hours}${minutes ? `:${pad(minutes)}` : ""}`;
+}
+
 export function date(value) {
   const found = instant(value);
   if (found === null) return DASH;
   const at = new Date(found);
-  return `${at.getFullYear()}-${pad(at.getMonth() + 1)}-${pad(at.getDate())} ${clock(value, false)}`;
+  return `${at.getFullYear()}-${pad(at.getMonth() + 1)}-${pad(at.getDate())} ${clock(value, false)}${repeated(value)}`;
 }
 
 export function plural(number, one, many = `${one}s`) {

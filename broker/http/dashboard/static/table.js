@@ -3,8 +3,8 @@
 // Law: a row is kept as long as its key is on screen, and a cell is drawn again only when what it shows has
 // changed; so a live table neither flickers nor loses the place that the reader looks at.
 //
-// A column: {key, title, width, narrow, yields, number, sort(row), text(row), draw(row), hint(row), detail}. `narrow`:
-// its width in a narrow window, where those without one are left out. Where there is room for more, of these the one of
+// A column: {key, title, label, width, narrow, yields, number, sort(row), text(row), draw(row), hint(row), detail}. `label`: its name where it has no title.
+// `narrow`: its width in a narrow window, where those without one are left out. Where there is room for more, of these the one of
 // the lowest `yields` is left out first, and those that say none from the right. `text` says what the cell shows; `draw` makes an element instead, and is asked again only when `text` differs.
 
 import { h, replace, setAttribute, setText } from "./dom.js";
@@ -28,12 +28,12 @@ export class Table {
   }
 
   build(label) {
-    this.titles = h("div", { class: "columns-head", role: "row" }, this.columns.map((column) => this.title(column)));
-    this.space = h("div", { class: "space", role: "rowgroup" });
+    this.titles = h("div", { class: "columns-head", role: "row", id: `${this.id}-head` }, this.columns.map((column) => this.title(column)));
+    this.space = h("div", { class: "space", role: "rowgroup", id: `${this.id}-rows` });
     this.emptyText = h("div", { class: "empty", hidden: true });
     this.body = h(
       "div",
-      { class: "rows", tabindex: 0, role: this.tree ? "treegrid" : "grid", "aria-label": label, on: {
+      { class: "rows", tabindex: 0, role: this.tree ? "treegrid" : "grid", "aria-label": label, "aria-owns": `${this.id}-head ${this.id}-rows`, on: {
         scroll: () => this.scrolled(),
         keydown: (event) => this.key(event),
         click: (event) => this.click(event),
@@ -82,7 +82,7 @@ export class Table {
     const inside = column.sort
       ? h("button", { type: "button", on: { click: () => this.sort(column.key) }, title: `Sort by ${column.title.toLowerCase()}` }, name, h("span", { class: "arrow" }))
       : name;
-    return h("div", { class: classOf(column), role: "columnheader", dataset: { key: column.key } }, inside);
+    return h("div", { class: classOf(column), role: "columnheader", "aria-label": column.title ? null : column.label, dataset: { key: column.key } }, inside);
   }
 
   stop() {

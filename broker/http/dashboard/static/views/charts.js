@@ -15,7 +15,7 @@ function show(root, { rest, go }) {
   const spans = segments("Hours", (span) => go("charts", String(span)));
   const top = head("Charts", {}, spans.element);
   const alarms = h("details", { class: "card alarms", hidden: true });
-  const body = h("div", { class: "charts" });
+  const body = h("div", { class: "charts", tabindex: 0, role: "group", "aria-label": "Charts" });
   root.append(top.element, alarms, body);
   const drawAlarms = drawer(alarms);
   const watching = poll("alarms", () => EVERY, () => ({}), (found) => {

@@ -66,7 +66,7 @@ function show(root, { live }) {
     },
     empty: "No dead letters. Whatever could not be delivered would be here, with its reason.",
     columns: [
-      { key: "chosen", title: "", width: "20px", narrow: "20px", text: (row) => String(chosen.has(row.id)), draw: (row) => h("input", { type: "checkbox", tabindex: -1, "aria-label": "Choose this letter", checked: chosen.has(row.id), on: { change: (event) => mark(row, event.target.checked) } }) },
+      { key: "chosen", title: "", label: "Chosen", width: "20px", narrow: "20px", text: (row) => String(chosen.has(row.id)), draw: (row) => h("input", { type: "checkbox", tabindex: -1, "aria-label": "Choose this letter", checked: chosen.has(row.id), on: { change: (event) => mark(row, event.target.checked) } }) },
       { key: "reason", title: "Reason", width: "minmax(150px, 0.9fr)", narrow: "minmax(0, 1fr)", sort: (row) => row.reason, text: (row) => row.reason ?? "" },
       { key: "destination", title: "Destination", width: "minmax(180px, 1.4fr)", narrow: "minmax(0, 1fr)", sort: (row) => row.destination, text: (row) => visible(row.destination) },
       { key: "origin", title: "From", width: "minmax(90px, 0.6fr)", yields: 2, sort: (row) => row.origin, text: (row) => visible(row.origin ?? "") },

@@ -2,7 +2,7 @@
 
 import { ApiError, stream } from "../api.js";
 import { h, setText } from "../dom.js";
-import { clock, plural, visible } from "../format.js";
+import { clock, date, plural, visible } from "../format.js";
 import { head, missing } from "../parts.js";
 import { hueOf, wordOf } from "../paths.js";
 import { Table } from "../table.js";
@@ -37,7 +37,7 @@ function show(root, { rest }) {
     keyOf: (row) => row.order,
     empty: "Say what to follow, or nothing to follow everything, and press Follow.",
     columns: [
-      { key: "at", title: "At", width: "104px", narrow: "72px", text: (row) => clock(row.at) },
+      { key: "at", title: "At", width: "104px", narrow: "72px", text: (row) => clock(row.at), hint: (row) => date(row.at) },
       { key: "kind", title: "What", width: "minmax(130px, 0.7fr)", narrow: "minmax(0, 0.8fr)", text: (row) => wordOf(row.event ?? row.kind ?? ""), draw: (row) => [h("span", { class: `pip hue-${hueOf(row.event ?? row.kind)}` }), wordOf(row.event ?? row.kind ?? "")], hint: (row) => row.reason || null },
       { key: "destination", title: "Destination", width: "minmax(180px, 1.6fr)", narrow: "minmax(0, 1fr)", text: (row) => visible(row.destination ?? row.queue ?? "") },
       { key: "id", title: "Message", width: "160px", yields: 4, text: (row) => idOf(row), draw: (row) => (idOf(row) ? h("a", { class: "mono", href: `#/trace/message/${encodeURIComponent(idOf(row))}` }, shortId(idOf(row))) : "") },

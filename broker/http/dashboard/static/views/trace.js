@@ -2,7 +2,7 @@
 
 import { ApiError, ask } from "../api.js";
 import { h, replace } from "../dom.js";
-import { clock, count, date, milliseconds, offset, plural, visible } from "../format.js";
+import { clock, count, date, milliseconds, offset, plural, repeated, visible } from "../format.js";
 import { banner, facts, head, missing, segments } from "../parts.js";
 import { messagePath, taskTimeline } from "../paths.js";
 import { legend, timeline } from "../timeline.js";
@@ -115,10 +115,10 @@ function taskPage(found, id, options) {
 function eventTable(rows) {
   return h("section", { class: "card" },
     h("table", { class: "plain" },
-      h("thead", {}, h("tr", {}, h("th", { class: "number" }, "After"), h("th", {}, "At"), h("th", {}, "Node"), h("th", {}, "What"), h("th", {}, ""))),
+      h("thead", {}, h("tr", {}, h("th", { class: "number" }, "After"), h("th", {}, "At"), h("th", {}, "Node"), h("th", {}, "What"), h("th", { "aria-label": "More" }, ""))),
       h("tbody", {}, rows.slice(0, LISTED).map((row) => h("tr", {},
         h("td", { class: "number" }, offset(row.ms)),
-        h("td", {}, clock(row.at)),
+        h("td", {}, clock(row.at) + repeated(row.at)),
         h("td", {}, visible(row.node)),
         h("td", {}, h("span", { class: `pip hue-${row.hue}` }), row.what),
         h("td", { class: "wrap" }, row.reply ? h("span", { class: "tag" }, "reply") : null, " ",
