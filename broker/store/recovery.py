@@ -153,8 +153,7 @@ def recover(directory: Path | str, *, tree: str = "", node: str = "", force: boo
         if broken is None and not path.exists():
             broken, cut = _stand_in(path, mark), cut and cut._replace(copied=0)
         if broken is None:
-            if not force:
-                _refuse_sound(path)
+            _refuse_sound(path, force=force)
             broken = _set_aside(path, mark)
         _move_log(path, broken, cut)
         report = replace(_rebuild(broken, path, tree, node, mark), cut=cut)
@@ -194,7 +193,8 @@ def _begin(path: Path, mark: marks.Mark | None) -> None:
         marks.write(path.parent, mark._replace(recovering=True))
 
 
-def _refuse_sound(path: Path) -> None:
+def _refuse_sound(path: Path, *, force: bool) -> None:
+    """`force` does not overrule a newer version: what this one does not know of its rows would be left out."""
     try:
         files.check_unopened(path)
         connection = files.connect(path)
@@ -205,7 +205,7 @@ def _refuse_sound(path: Path) -> None:
             connection.close()
     except (sqlite3.Error, StoreCorrupt):
         return
-    if sound:
+    if sound and not force:
         raise StoreError(
             f"{path} is sound (every page and row was checked): start the node; "
             "a recovery would only give it a new store id"

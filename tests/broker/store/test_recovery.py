@@ -311,13 +311,14 @@ def test_nothing_to_recover(tmp_path):
         recover(tmp_path / "missing")
 
 
-def test_a_newer_database_is_not_taken_for_a_broken_one(model, opened, monkeypatch):
+@pytest.mark.parametrize("force", [False, True])
+def test_a_newer_database_is_not_taken_for_a_broken_one(model, force):
     connection = sqlite3.connect(model / "node.db")
     migrations.set_version(connection, 99)
     connection.close()
     with pytest.raises(StoreMismatch, match="newer"):
-        recover(model)
-    assert (model / "node.db").exists()
+        recover(model, force=force)
+    assert [path.name for path in model.glob("node.db*")] == ["node.db"]
 
 
 def test_the_report_reads_as_text(model):
