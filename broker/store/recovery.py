@@ -194,7 +194,7 @@ def _begin(path: Path, mark: marks.Mark | None) -> None:
 
 
 def _refuse_sound(path: Path, *, force: bool) -> None:
-    """`force` does not overrule a newer version: what this one does not know of its rows would be left out."""
+    """`force` does not overrule a newer version: what this one does not know is left out."""
     try:
         files.check_unopened(path)
         connection = files.connect(path)
