@@ -11,6 +11,7 @@ that for almost all connections, aiohttp for those that also do other things (`v
 import asyncio
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
+from urllib.parse import unquote
 
 import msgspec
 
@@ -63,7 +64,7 @@ class Facts(NamedTuple):
 
     `here`: it comes from this very machine. `home`: a queue that it makes is to keep its messages here.
     `tell`: where nobody serves the queue that it sends to, it wants to be told. `lifetime`: the seconds that
-    what it sends lives, as they are said; '' = for ever.
+    what it sends lives, as they are said; '' = for ever. `task`: what it is sent for, '' = nothing.
     """
 
     refused: str
@@ -73,6 +74,7 @@ class Facts(NamedTuple):
     home: bool = False
     tell: bool = False
     lifetime: str = ""
+    task: str = ""
 
 
 class VerbRequest(NamedTuple):
@@ -98,6 +100,7 @@ EMPTY: Final = VerbAnswer()
 HOME: Final = "Sapwood-Home"
 TELL: Final = "Sapwood-Tell"
 LIFETIME: Final = "Sapwood-Expires-In"
+TASK: Final = "Sapwood-Task"
 NOTE: Final = "Sapwood-Note"
 """The header that tells apart what is 200 for the sake of deployed clients."""
 NOT_FOUND: Final = "NOT_FOUND: no such message waits for an acknowledgement of this session"
@@ -125,8 +128,8 @@ def facts_of(request: Any) -> Facts:
     elif is_rebound(request):
         refused = "the Host header names another machine: use localhost, or an address"
     home, tell = (request.headers.get(each, "").strip().lower() == "yes" for each in (HOME, TELL))
-    lifetime = request.headers.get(LIFETIME, "")
-    return Facts(refused, *credentials(request), is_here(request), home, tell, lifetime)
+    lifetime, task = (request.headers.get(each, "") for each in (LIFETIME, TASK))
+    return Facts(refused, *credentials(request), is_here(request), home, tell, lifetime, unquote(task))
 
 
 class Verbs:
@@ -250,6 +253,7 @@ class Verbs:
             correlation_id=paths.whole(number),
             reply_to=reply_to,
             expires_in=paths.lifetime(asked.facts.lifetime) if asked.facts.lifetime else 0,
+            task_id=asked.facts.task,
         )
         message = Message(asked.body, properties)
         kind, _, topic = name.partition("topic:")
@@ -355,25 +359,27 @@ def _empty(reply: Reply, note: str = "") -> Callable[[SwitchError | None], None]
 
 
 def _mail(messages: list[Fetched], note: str) -> VerbAnswer:
-    body = {"messages": [(each.number, as_json(each.message, each.redelivered)) for each in messages]}
+    body = {"messages": [(each.number, as_json(each)) for each in messages]}
     return VerbAnswer(200, _json.encode(body), _JSON, note)
 
 
-def as_json(message: Message, redelivered: bool) -> dict[str, Any]:
+def as_json(fetched: Fetched) -> dict[str, Any]:
     """A message as transfer gives it: a field that says nothing is left out."""
-    properties = message.properties
+    properties, payload = fetched.message.properties, fetched.message.payload
     result: dict[str, Any] = {}
     try:
-        result["payload"] = message.payload.decode()
+        result["payload"] = payload.decode()
     except UnicodeDecodeError:
-        result["payload"] = message.payload
+        result["payload"] = payload
         result["encoding"] = "base64"
     result["correlation_id"] = properties.correlation_id or 0
     if properties.reply_to:
         result["reply_to"] = properties.reply_to
     if properties.task_id:
         result["task_id"] = properties.task_id
-    if redelivered:
+    if fetched.origin:
+        result["origin"] = fetched.origin
+    if fetched.redelivered:
         result["redelivered"] = True
     return result
 

@@ -8,6 +8,10 @@ module Io = struct
   let passes = function Lwt.Canceled | Sys.Break -> true | _ -> false
   let atomic act = act ()
 
+  let tasks : string Lwt.key = Lwt.new_key ()
+  let task () = Option.value (Lwt.get tasks) ~default:""
+  let with_task name act = Lwt.with_value tasks (Some name) act
+
   type socket = Lwt_unix.file_descr
 
   let handshake = 10.
@@ -68,6 +72,7 @@ module Io = struct
   let broadcast each = Lwt_condition.broadcast each.changed ()
 end
 
+module Task = Sapwood.Task.Make (Io)
 module Session = Sapwood.Session.Make (Io)
 module Rpc = Sapwood.Rpc.Make (Io) (Session)
 

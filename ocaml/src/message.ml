@@ -6,6 +6,7 @@ type t = {
   reply_to : string;
   redelivered : bool;
   task_id : string;
+  origin : string;
 }
 
 let of_json : Json.t -> t = function
@@ -24,6 +25,7 @@ let of_json : Json.t -> t = function
         reply_to = text "reply_to";
         redelivered = Json.find fields "redelivered" = Some (`Bool true);
         task_id = text "task_id";
+        origin = text "origin";
       }
   | _ -> Json.wrong "a message is an id and an object"
 

@@ -7,7 +7,8 @@ type t = {
   correlation_id : string;  (** a whole number of 64 bits, in decimal *)
   reply_to : string;  (** where to answer; "" = nowhere *)
   redelivered : bool;  (** it may have been given before *)
-  task_id : string;
+  task_id : string;  (** what it was sent for; "" = nothing *)
+  origin : string;  (** the node where it entered the tree; "" = the session's own *)
 }
 
 val of_transfer : string -> t list

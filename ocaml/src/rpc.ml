@@ -169,6 +169,7 @@ module Make (Io : S.IO) (Session : S.SESSION with type 'a io = 'a Io.t) = struct
           | exception Json.Wrong said ->
               fail (Errors.Bad_reply (Printf.sprintf "the reply of %s is none: %s" asked said))
         in
+        let ask () = if Io.task () <> "" then ask () else Io.with_task (Task.fresh ()) ask in
         Io.catch ask (function
           | Errors.Refused { code = "QUEUE_DOES_NOT_EXIST"; text; _ } ->
               return (Error (Fault.make Fault.nobody_serves text))
@@ -217,6 +218,18 @@ module Make (Io : S.IO) (Session : S.SESSION with type 'a io = 'a Io.t) = struct
             !Errors.log (Printf.sprintf "sapwood: ! %s: a handler failed: %s" queue said);
             return (Call.error (Fault.make Fault.failed said)))
 
+  let is_incarnation node =
+    let fits place = function '0' .. '9' | 'a' .. 'f' -> true | each -> each = '-' && List.mem place [ 8; 13; 18; 23 ] in
+    String.length node = 36 && Seq.fold_left (fun all (place, each) -> all && fits place each) true (String.to_seqi node)
+
+  (* A fresh queue is for who made it: nobody at another node has answers sent there. *)
+  let why_not_answered (message : Message.t) =
+    let reply_to, origin = (message.reply_to, message.origin) in
+    let node = match String.split_on_char '@' reply_to with [ _; node ] -> node | _ -> "" in
+    let fresh = List.exists (fun prefix -> String.starts_with ~prefix reply_to) [ "transient-"; "queue:transient-" ] in
+    if origin = "" || (not fresh) || List.mem node [ ""; origin ] || is_incarnation node then None
+    else Some (Printf.sprintf "%s may have answers sent to fresh queues of its own, not to %S" origin reply_to)
+
   (* Give the reply to the node, for as long as it has no room. *)
   let rec reply session (message : Message.t) text =
     Io.catch
@@ -233,9 +246,15 @@ module Make (Io : S.IO) (Session : S.SESSION with type 'a io = 'a Io.t) = struct
         | error -> fail error)
 
   let work session queue interfaces (message : Message.t) =
-    answer queue interfaces message >>= fun text ->
-    (if message.reply_to = "" then return () else reply session message text) >>= fun () ->
-    Session.ack session message.id
+    match why_not_answered message with
+    | Some said ->
+        !Errors.log (Printf.sprintf "sapwood: ! %s: a request is not served: %s" queue said);
+        Session.ack session message.id
+    | None ->
+        Io.with_task message.task_id (fun () ->
+            answer queue interfaces message >>= fun text ->
+            (if message.reply_to = "" then return () else reply session message text) >>= fun () ->
+            Session.ack session message.id)
 
   let until_closed act =
     Io.catch act (function

@@ -29,6 +29,10 @@ module type IO = sig
   val atomic : (unit -> 'a) -> 'a
   (** Change something that others change too; without waiting. *)
 
+  val task : unit -> string
+  val with_task : string -> (unit -> 'a t) -> 'a t
+  (** Remember it for all that happens within. *)
+
   type monitor
   (** A lock on which one can wait for others to change what it guards. *)
 
@@ -50,6 +54,18 @@ type 'result connect =
     fresh one unless it is given. [account]: a name and its password; [secret]: that of the node's sessions. [ca]: the file
     of those who may certify an https node, the system's unless it is given; [certificate]: files of this application's
     own, and its key. *)
+
+(** Tasks: all that one thing causes, at all nodes, as [sapwood trace --task] shows it. What a server's handler sends and
+    calls is of the task of its request. *)
+module type TASK = sig
+  type 'a io
+
+  val current : unit -> string
+  (** Id of the task that this code runs for; "" = none. *)
+
+  val within : ?name:string -> (unit -> 'a io) -> 'a io
+  (** All that is sent and called within is of one task, of this name or with a fresh id. *)
+end
 
 module type SESSION = sig
   type 'a io

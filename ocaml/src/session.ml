@@ -275,6 +275,7 @@ module Make (Io : S.IO) = struct
     let lives seconds = ("sapwood-expires-in", Printf.sprintf "%.3f" seconds) in
     let headers = if tell then [ ("sapwood-tell", "yes") ] else [] in
     let headers = Option.to_list (Option.map lives lifetime) @ headers in
+    let headers = match Io.task () with "" -> headers | task -> ("sapwood-task", encoded task) :: headers in
     request ?until:(at until) session (`POST, asked, headers, payload) >>= fun _ -> Io.return ()
 
   let transfer ?until session ~ack_to ~seconds =

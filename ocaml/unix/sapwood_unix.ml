@@ -27,6 +27,17 @@ module Io = struct
 
   let atomic act = holding only act
 
+  (* The task of each thread. *)
+  let tasks : (int, string) Hashtbl.t = Hashtbl.create 16
+  let self () = Thread.id (Thread.self ())
+  let task () = atomic (fun () -> Option.value (Hashtbl.find_opt tasks (self ())) ~default:"")
+
+  let with_task name act =
+    let before = task () in
+    let become name () = if name = "" then Hashtbl.remove tasks (self ()) else Hashtbl.replace tasks (self ()) name in
+    atomic (become name);
+    Fun.protect act ~finally:(fun () -> atomic (become before))
+
   (* A thread that has ended its work waits for more: OCaml 4.13 never gives back 4 KiB of each that was begun. *)
   let works : (unit -> unit) Queue.t = Queue.create ()
   let idle = ref 0
@@ -199,6 +210,7 @@ end
 
 let () = if not Sys.win32 then Sys.set_signal Sys.sigpipe Signal_ignore
 
+module Task = Sapwood.Task.Make (Io)
 module Session = Sapwood.Session.Make (Io)
 module Rpc = Sapwood.Rpc.Make (Io) (Session)
 

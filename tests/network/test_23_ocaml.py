@@ -13,7 +13,7 @@ import pytest
 from harness import Network, waiting
 from test_113_channels_in_ocaml import closed
 
-from sapwood import Rpc, ServiceError, connect, current_request
+from sapwood import Rpc, ServiceError, connect, current_request, task
 
 PATIENCE = 180.0
 Program = asyncio.subprocess.Process
@@ -158,7 +158,9 @@ async def test_calls_across_the_tree_end_as_the_service_says(kind: str, tree: Ne
 @KINDS
 async def test_python_asks_and_answers(kind: str, tree: Network, ocaml: Path) -> None:
     async def echo(line: str) -> str:
-        assert 0 < current_request().properties.expires_in <= 30_000
+        asked = current_request().properties
+        assert 0 < asked.expires_in <= 30_000
+        assert asked.task_id == line or (not line and len(asked.task_id) == 32)
         if not line:
             raise ServiceError("EMPTY", "say something")
         return line
@@ -170,6 +172,8 @@ async def test_python_asks_and_answers(kind: str, tree: Network, ocaml: Path) ->
             assert await rpc.call("theirs", "echo", text="ü", none=None) == {"text": "ü", "none": None}
             with pytest.raises(ServiceError, match="on purpose"):
                 await rpc.call("theirs", "echo", fail=1)
+            with task("order ü"):
+                assert await rpc.call("theirs", "echo", task=1) == "order ü"
         async with (
             rpc.serve("ours", {"echo": echo}),
             program(ocaml, kind, "lines", tree.url("york"), "ours") as caller,
@@ -179,6 +183,28 @@ async def test_python_asks_and_answers(kind: str, tree: Network, ocaml: Path) ->
         async with program(ocaml, kind, "lines", tree.url("york"), "absent") as caller:
             told = "NOBODY_SERVES: nobody serves queue:absent: node hq knows of no reader in the whole tree "
             assert await asked(caller, "1") == told + '{"destination":"queue:absent","node":"hq"}'
+
+
+@KINDS
+async def test_nobody_has_answers_sent_to_a_fresh_queue_of_another_node(
+    kind: str, tree: Network, ocaml: Path
+) -> None:
+    async with connect(tree.url("york")) as victim, connect(tree.url("hq")) as thief:
+        theirs = await victim.create()
+        async with program(ocaml, kind, "serve", tree.url("york"), "echo") as server:
+            assert await line(server) == "serving"
+            await tree.until_known("hq", "queue:echo")
+            for reply_to in (theirs, own := await thief.create()):
+                await thief.send("queue:echo", b'{"method": "echo"}', reply_to=reply_to)
+            async for answer in thief.subscribe(f"queue:{own}"):
+                assert answer.payload == b'{"result":{}}'
+                break
+            assert server.stderr is not None
+            said = (await server.stderr.readline()).decode()
+            assert (
+                "echo: a request is not served: hq may have answers sent to fresh queues of its own" in said
+            )
+            assert theirs in said
 
 
 @KINDS
@@ -244,7 +270,10 @@ async def test_a_server_reads_again_where_its_queue_was_deleted_or_its_node_lost
         network.kill("hq")
         shutil.rmtree(network.folder / "data" / "hq")
         await network.start("hq")
-        assert await asked(caller, "new") == '{"line":"new"}'
+        async with asyncio.timeout(PATIENCE):
+            while (said := await asked(caller, "new")).startswith("NOBODY_SERVES"):
+                await asyncio.sleep(0.1)
+        assert said == '{"line":"new"}'
 
 
 @KINDS

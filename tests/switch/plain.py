@@ -164,7 +164,7 @@ def messages(answer: Answer) -> list[tuple[int, dict[str, Any]]]:
     assert numbers == sorted(set(numbers))
     for _, message in found:
         assert {"payload", "correlation_id"} <= set(message), message
-        optional = {"reply_to", "encoding", "task_id", "redelivered"}
+        optional = {"reply_to", "encoding", "task_id", "origin", "redelivered"}
         assert set(message) <= {"payload", "correlation_id"} | optional, message
         assert message.get("redelivered", True) is True
         assert type(message["correlation_id"]) is int

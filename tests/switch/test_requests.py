@@ -224,6 +224,15 @@ def test_a_sender_may_ask_to_be_told_of_a_queue_that_does_not_exist(here: Any) -
     assert link.ask("/send/never-made-2/7", b"x", tell).status == 400
 
 
+def test_a_sender_may_say_for_which_task_a_message_is(here: Any) -> None:
+    link = here.session("works")
+    link.subscribe(queue := link.create())
+    assert link.ask(f"/send/{queue}/7", b"x", "Sapwood-Task: order%204%2F%C3%BC").status == 200
+    ((_, message),) = link.transfer(-1, 0)
+    assert (message["task_id"], "origin" in message) == ("order 4/ü", False)
+    assert link.ask(f"/send/{queue}/7", b"x", f"Sapwood-Task: {'x' * 300_000}").status in (400, 413, 431)
+
+
 def test_a_sender_may_say_how_long_a_message_lives(here: Any) -> None:
     link = here.session("hurries")
     link.subscribe(queue := link.create())

@@ -30,11 +30,15 @@ _LOOKED_AT: Final = 1000
 
 
 class Fetched(NamedTuple):
-    """A message in an answer. `number`: its transfer id. `redelivered`: it may have been given before."""
+    """A message in an answer. `number`: its transfer id. `redelivered`: it may have been given before.
+
+    `origin`: the node where it entered the tree; '' = this one.
+    """
 
     number: int
     message: Message
     redelivered: bool = False
+    origin: str = ""
 
 
 class Transfers:
@@ -90,8 +94,10 @@ class Transfers:
         entry = given.entry
         again = entry.deliveries > 0 or bool(entry.stored.header.flags & Flag.MAYBE_DUPLICATE)
         again = again or session.mail.was_told(given)
+        origin = entry.stored.header.origin
+        origin = "" if origin == self._context.name else origin
         return [
-            Fetched(given.first + offset, message, again)
+            Fetched(given.first + offset, message, again, origin)
             for offset, message in enumerate(slice_of(given, self._custody.body(entry)))
             if (above is None or given.first + offset > above)
             and not entry.done >> (given.position + offset) & 1

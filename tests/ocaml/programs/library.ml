@@ -71,6 +71,7 @@ module Acts (W : Way.S) = struct
     | [ ("fail", _) ] -> failwith "on purpose"
     | [ ("cancel", _) ] -> fail Lwt.Canceled
     | [ ("thread", _) ] -> return (`Int (Thread.id (Thread.self ())))
+    | [ ("task", _) ] -> return (`String (Task.current ()))
     | [ ("no number", _) ] -> return (`Float Float.nan)
     | [ ("no text", _) ] -> return (`String "\xff")
     | [ ("data", _) ] -> raise (Errors.Service (Fault.make ~data:(`String "\xff") "NO" "no"))
@@ -146,14 +147,15 @@ module Acts (W : Way.S) = struct
     in
     both [ call 12.; later ]
 
-  (* One call for each line of standard input. *)
+  (* One call for each line of standard input, as a task of that name. *)
   let lines url queue () =
     let* rpc = Rpc.connect ?ca url in
     let rec next () =
       match input_line stdin with
       | exception End_of_file -> return ()
       | line ->
-          let* () = ask (Rpc.at rpc ~queue) (Call.make "echo" [ ("line", `String line) ]) in
+          let call () = ask (Rpc.at rpc ~queue) (Call.make "echo" [ ("line", `String line) ]) in
+          let* () = Task.within ~name:line call in
           next ()
     in
     next ()

@@ -25,6 +25,7 @@ module type S = sig
   val read : ends -> string io
   val close : ends -> unit io
 
+  module Task : Sapwood.S.TASK with type 'a io := 'a io
   module Session : Sapwood.S.SESSION with type 'a io = 'a io
   module Rpc : Sapwood.S.RPC with type 'a io = 'a io and type session = Session.t
   module Channel : Sapwood.S.CHANNEL with type 'a io := 'a io and type session := Session.t
