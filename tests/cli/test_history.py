@@ -52,3 +52,19 @@ def test_a_large_chart_has_its_highest_figure_at_the_top(capsys: pytest.CaptureF
     assert lines[1].split("│") == ["     2.0 KiB ", " " * 30 + "█" + " " * 29]
     assert lines[5].count("█") == 2
     assert lines[8].startswith("           0 │")
+
+
+def test_figures_are_for_people(capsys: pytest.CaptureFixture[str]) -> None:
+    """123,456 messages were 1.235e+05, and a latency of two seconds 2.08e+03 ms."""
+    for value, unit, text in (
+        (123456.0, "", "123,456"),
+        (7.0, "", "7"),
+        (0.19994, "/s", "0.2/s"),
+        (54321.7, "/s", "54,322/s"),
+        (2.079, "s", "2.08 s"),
+        (0.1412, "s", "141 ms"),
+        (0.0, "s", "0s"),
+        (75.0, "s", "1m 15s"),
+    ):
+        history.chart(found(value, unit=unit), {})
+        assert capsys.readouterr().out.splitlines()[1].split("│")[0].strip() == text

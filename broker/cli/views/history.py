@@ -81,5 +81,7 @@ def _in_unit(value: float, unit: str) -> str:
     if unit == "bytes":
         return size(value)
     if unit == "s":
-        return duration(value) if value >= 10 or not value else f"{value * 1000:.3g} ms"
-    return f"{value:.4g}{unit}"
+        if 0 < value < 1:
+            return f"{value * 1000:.3g} ms"
+        return f"{value:.3g} s" if 0 < value < 10 else duration(value)
+    return f"{value:,.0f}{unit}" if value >= 1000 else f"{round(value, 3):.4g}{unit}"
