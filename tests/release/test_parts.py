@@ -1,5 +1,6 @@
 """The parts of a release that need no chroot: scripts, units, image, manifests, checksums, versions."""
 
+import fcntl
 import re
 import runpy
 import subprocess
@@ -139,6 +140,21 @@ def test_data_on_a_file_system_of_their_own_are_not_touched(scripts: Scripts) ->
     assert (done.returncode, "file system of its own" in done.stderr) == (1, True)
     assert scripts.data.exists()
     assert scripts.folders() == ["1.0"]
+
+
+def test_data_that_a_node_of_another_unit_has_are_not_copied_and_not_moved(scripts: Scripts) -> None:
+    (scripts.data / "hq").mkdir(parents=True)
+    scripts.run("preinst", "upgrade", "1.0")
+    with (scripts.data / "hq/node.lock").open("w") as lock:
+        lock.write("4711\n")
+        lock.flush()
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        for words in (("preinst", "upgrade", "1.1"), ("sapwood-rollback",)):
+            done = scripts.run(*words, version="1.0")
+            assert (done.returncode, "process 4711 (" in done.stderr) == (1, True), done.stderr
+        assert scripts.folders() == ["1.0"]
+    assert scripts.run("preinst", "upgrade", "1.1").returncode == 0
+    assert scripts.run("sapwood-rollback", version="1.0").returncode == 0
 
 
 def test_a_copy_that_ends_early_leaves_no_half(scripts: Scripts) -> None:
