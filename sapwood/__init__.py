@@ -41,6 +41,7 @@ aiohttp only when a connection is opened. A name is imported when it is first as
 | `sync` | the same client for programs without asyncio: every call waits for its end |
 | `sync_subscription` | a subscription for programs without asyncio |
 | `tasks` | tasks: what belongs together, from the outermost call down to the last message that it causes |
+| `traffic` | whether bytes get through on a connection, as its system tells |
 | `waits` | waits that end when the caller says so |
 """
 

@@ -102,7 +102,6 @@ class Session:
         self._loose: list[bytes] = []
         self._work = asyncio.Event()
         self._moved = asyncio.Event()
-        self._heard = False
         self._socket: Socket | None = None
         self._task: asyncio.Task[None] | None = None
 
@@ -349,7 +348,7 @@ class Session:
 
     async def _serve(self, socket: Socket) -> Exception:
         """Read, write and probe until one of them fails; returns why. Raises what is no fault of the line."""
-        loops = (self._read(socket), self._write(socket), self._probe())
+        loops = (self._read(socket), self._write(socket), self._probe(socket))
         tasks = [asyncio.create_task(loop) for loop in loops]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -367,7 +366,6 @@ class Session:
         while True:
             for frame in _decode(await socket.receive()):
                 self._handle(frame)
-            self._heard = True
             self._moved.set()
             if self.outbox.has_unsent:  # it may have waited for a confirmation
                 self._work.set()
@@ -387,15 +385,12 @@ class Session:
         for packet in packets.packets(encoded, _PACKET_BYTES):
             await socket.send(packet)
 
-    async def _probe(self) -> None:
+    async def _probe(self, socket: Socket) -> None:
         """After silence ask for a sign of life; after more silence the connection is dead."""
         while True:
-            self._heard = False
-            await asyncio.sleep(self._keep_alive)
-            if not self._heard:
+            if await socket.is_silent(self._keep_alive):
                 self._say(encode(SessionPing(next(self._numbers))))
-                await asyncio.sleep(self._keep_alive)
-                if not self._heard:
+                if await socket.is_silent(self._keep_alive):
                     raise ConnectFailed(f"{self.uri} has been silent for {2 * self._keep_alive:g} s")
 
     def _handle(self, frame: NodeFrame) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sapwood.errors import ConnectFailed
 from sapwood.protocol.session_frames import MAX_PACKET
+from sapwood.traffic import traffic
 
 if TYPE_CHECKING:
     import aiohttp
@@ -63,6 +64,7 @@ class Socket:
         queue = getattr(getattr(opened, "_reader", None), "_buffer", ())
         self._queue: Collection[Any] = queue if isinstance(queue, deque) else ()
         self._over = ""
+        self._heard = False
 
     async def receive(self) -> list[bytes]:
         """At least one packet. Raises `ConnectFailed` when the connection has ended."""
@@ -73,6 +75,7 @@ class Socket:
                 self._over = str(message.extra or f"WebSocket code {self._opened.close_code}")
             else:
                 packets.append(message.data)
+                self._heard = True
                 if not self._queue:
                     return packets
         if packets:
@@ -84,6 +87,13 @@ class Socket:
             await self._opened.send_bytes(packet)
         except self._errors as error:
             raise ConnectFailed(f"the connection to {self.uri} broke: {error}") from error
+
+    async def is_silent(self, seconds: float) -> bool:
+        """Wait so long. Has nothing come, no part of a long packet either, nor has one gone on its way?"""
+        line = self._opened.get_extra_info("socket")
+        self._heard, before = False, traffic(line)
+        await asyncio.sleep(seconds)
+        return not (self._heard or before.goes_on(traffic(line)))
 
     async def close(self) -> None:
         try:

@@ -1,10 +1,14 @@
 """The client against a node that the test plays: confirmation, windows, rejections, reconnection."""
 
 import asyncio
+import contextlib
 import gc
+import os
+import socket
 import subprocess
 import sys
 import time
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -304,6 +308,53 @@ async def test_a_silent_node_is_left(played: Any) -> None:
         await played.until(lambda: len(played.logins) == 2)
         played.answers_pings = True
         await client.send("queue:q", b"x")
+
+
+@contextlib.asynccontextmanager
+async def slow_line(port: int) -> AsyncIterator[int]:
+    """A line that takes about a second for a megabyte, in either direction."""
+
+    async def pass_on(source: socket.socket, sink: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        while part := await loop.sock_recv(source, 8192):
+            await loop.sock_sendall(sink, part)
+            await asyncio.sleep(0.01)
+
+    async def serve() -> None:
+        loop = asyncio.get_running_loop()
+        near, _ = await loop.sock_accept(listener)
+        with near, socket.create_connection(("127.0.0.1", port)) as far:
+            for each in (near, far):
+                each.setblocking(False)
+                for buffer in (socket.SO_SNDBUF, socket.SO_RCVBUF):
+                    each.setsockopt(socket.SOL_SOCKET, buffer, 32768)
+            await asyncio.gather(pass_on(near, far), pass_on(far, near))
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.setblocking(False)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 32768)
+        serving = asyncio.create_task(serve())
+        try:
+            yield listener.getsockname()[1]
+        finally:
+            serving.cancel()
+            await asyncio.gather(serving, return_exceptions=True)
+
+
+async def test_a_long_message_on_a_slow_line_is_no_silence(played: Any) -> None:
+    """It was sent again and again, from its beginning."""
+    body = os.urandom(1_000_000)
+    lost: list[Exception] = []
+    async with (
+        slow_line(played.port) as port,
+        connect(f"http://127.0.0.1:{port}", keep_alive=0.2, on_lost=lost.append) as client,
+    ):
+        subscription = await client.subscribe("queue:q").opened()
+        sending = asyncio.create_task(client.send("queue:q", body))
+        await played.deliver(subscription.number, 1, [body])
+        assert (await anext(subscription)).payload == body
+        await sending
+        assert not lost
 
 
 async def test_closing_waits_for_confirmations(played: Any) -> None:
