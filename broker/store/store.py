@@ -288,7 +288,7 @@ class Store:
 
     def bodies(self, rows: Sequence[int]) -> dict[int, bytes]:
         """Bodies of committed bundles by row. A row that is not there is not in the answer."""
-        return self._guarded(self._bodies, rows)
+        return self._guarded(self._bodies, rows, reads=True)
 
     def _bodies(self, rows: Sequence[int]) -> dict[int, bytes]:
         self._settle()
@@ -297,22 +297,22 @@ class Store:
 
     def copies(self, rows: Sequence[int], with_bodies: bool) -> list[StoredEntry]:
         """Committed copies by row, ascending; one that is not there is not in the answer."""
-        return self._guarded(self._copies, rows, with_bodies)
+        return self._guarded(self._copies, rows, with_bodies, reads=True)
 
     def _copies(self, rows: Sequence[int], with_bodies: bool) -> list[StoredEntry]:
         self._settle()
         return reading.copies(self._reading(), rows, with_bodies, self._pending)
 
     def _read_later(self, query: str, values: tuple[int, ...]) -> list[tuple[Any, ...]]:
-        return self._guarded(lambda: self._reading().execute(query, values).fetchall())
+        return self._guarded(lambda: self._reading().execute(query, values).fetchall(), reads=True)
 
     def used_bytes(self) -> int:
         """Bytes of the database in use, as last committed; the log is not counted."""
-        return self._guarded(lambda: reading.used_bytes(self._reading()))
+        return self._guarded(lambda: reading.used_bytes(self._reading()), reads=True)
 
     def disk_free(self) -> int:
         """Bytes that may still be written on the disk that holds the database; the ballast comes first."""
-        return self._guarded(lambda: max(disk_free(self.path.parent) - self._ballast.missing, 0))
+        return self._guarded(lambda: max(disk_free(self.path.parent) - self._ballast.missing, 0), reads=True)
 
     def lay_ballast(self) -> None:
         """Keep some space for later, if it is not kept already. Caller's duty: there is enough."""
@@ -428,9 +428,15 @@ class Store:
             self._reader = files.connect(self.path, reader=True)
         return self._reader
 
-    def _guarded(self, work: Callable[[*Arguments], Result], *arguments: *Arguments) -> Result:
-        """Do it, unless the store has failed; whatever it raises makes the store fail for good."""
-        if self._failed is not None:
+    def _guarded(
+        self, work: Callable[[*Arguments], Result], *arguments: *Arguments, reads: bool = False
+    ) -> Result:
+        """Do it, unless the store has failed; whatever it raises makes the store fail for good.
+
+        `reads`: nothing is written, so a full disk is no hindrance. A commit in the thread may have met one,
+        and the loop has not heard of it yet.
+        """
+        if self._failed is not None and not (reads and self.full):
             raise self._failed
         try:
             return work(*arguments)

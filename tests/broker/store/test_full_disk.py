@@ -1,8 +1,10 @@
 """A disk that fills: a clear error, nothing acknowledged is lost, and after space is made it goes on."""
 
 import asyncio
+import errno
 import os
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -93,6 +95,33 @@ async def test_a_commit_is_tried_again_until_there_is_space_and_nobody_hears_of_
     check(store, row + 2)
     await committer.close()
     store.close()
+
+
+async def test_a_store_is_asked_between_a_commit_that_finds_no_space_and_its_answer(opened, make):
+    """The commit is in a thread, and the loop has other work before it hears: the node stopped by it."""
+    store = opened()
+    store.apply(make(1, 3, BODY))
+    no_space = True
+
+    def find_no_space(_step: str) -> None:
+        if no_space:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    store.hook = find_no_space
+    committer = GroupCommit(store, threshold=0.0)
+    waiting = asyncio.ensure_future(committer.commit(make(4, 3, BODY)))
+    while not store.full:
+        if committer.moves():
+            await asyncio.sleep(0)
+        else:
+            time.sleep(0.001)
+    assert store.disk_free() > 0
+    assert len(store.bodies([1, 2, 3])) == 3
+    assert store.used_bytes() > 0
+    no_space = False
+    await waiting
+    await committer.close()
+    check(store, 6)
 
 
 async def test_the_ballast_is_let_go_for_a_commit_and_laid_again(small_disk, make):
