@@ -1,5 +1,6 @@
 """Topic aliases of MQTT 5: numbers that stand for topics on one connection, each direction its own."""
 
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
@@ -62,3 +63,14 @@ class GivenAliases:
         if self.is_new(topic):
             alias = self._aliases[topic] = len(self._aliases) + 1
         return topic, alias
+
+    def packet(self, topic: bytes, written: Callable[[bytes, int], bytes], most: int) -> bytes:
+        """The packet of a topic, `written` with what `of` says. A client that takes no more than `most` bytes
+        does not learn of a new alias from a larger one: then the topic has none yet.
+        """
+        is_new = self.is_new(topic)
+        packet = written(*self.of(topic))
+        if is_new and len(packet) > most:
+            del self._aliases[topic]
+            packet = written(topic, 0)
+        return packet

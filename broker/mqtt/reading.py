@@ -267,9 +267,8 @@ class MqttReading:
 
     def _packets(self, frame: Deliver, reading: _Reading, messages: list[Message]) -> tuple[bytes, bool]:
         """The PUBLISH packets, and whether they may be written now: all that they say is on disk."""
-        skip, most = bundles.mask_bits(frame.skip), reading.options & packets.QOS
-        most = most if frame.flags & Flag.PERSISTENT else 0
-        most_packet = self._client.most_packet
+        skip, most_packet = bundles.mask_bits(frame.skip), self._client.most_packet
+        most = reading.options & packets.QOS if frame.flags & Flag.PERSISTENT else 0
         name = self._client.names.topic(frame.destination).encode()
         if most == 1 and not skip and (row := self._row(frame, reading, messages, name)):
             return row, True
@@ -282,8 +281,7 @@ class MqttReading:
             if number and qos < 2:
                 self._abandon(number)
                 number = 0
-            is_new = bool(qos) and not number
-            if is_new:
+            if is_new := bool(qos) and not number:
                 number = self._ids.next(transfer, qos)
             packet = self._packet(frame, reading, message, name, qos, number, again=not is_new)
             if len(packet) > most_packet:
@@ -346,12 +344,14 @@ class MqttReading:
         again: bool,
     ) -> bytes:
         """The PUBLISH of a message under topic `name`. `again`: it was given over an earlier connection."""
-        client, said = self._client, b""
+        client, elapsed = self._client, frame.elapsed
         retain, dup = self._is_retained(frame, reading), bool(qos) and (again or _is_again(frame))
-        if client.is_5:
-            name, alias = self._aliases.of(name)
-            said = written(message, client.names, frame.elapsed, reading.identifier, alias)
-        return packets.publish(name, message.payload, qos, number, retain=retain, again=dup, said=said)
+
+        def as_(topic: bytes, alias: int) -> bytes:
+            said = written(message, client.names, elapsed, reading.identifier, alias) if client.is_5 else b""
+            return packets.publish(topic, message.payload, qos, number, retain=retain, again=dup, said=said)
+
+        return self._aliases.packet(name, as_, client.most_packet) if client.is_5 else as_(name, 0)
 
     @staticmethod
     def _is_retained(frame: Deliver, reading: _Reading) -> bool:
@@ -368,8 +368,8 @@ class MqttReading:
         """Nobody can read it: the switch makes it a dead letter, and the connection goes on."""
         client, where = self._client.client_id, frame.destination
         _log.warning("! MQTT client %r is not given %s messages of %s: %s", client, frame.count, where, error)
-        last = frame.first + frame.count - 1
-        self._refusals.append(RefuseDelivery(frame.first, last, f"UNREADABLE: {error}"))
+        numbers = frame.first, frame.first + frame.count - 1
+        self._refusals.append(RefuseDelivery(*numbers, f"UNREADABLE: {error}"))
 
     # --- answers
 

@@ -137,6 +137,25 @@ def test_messages_that_are_written_together_are_the_same_as_each_alone(
         assert row_written == alone, name
 
 
+def test_a_packet_that_its_client_does_not_take_gives_its_topic_no_alias(
+    door_client: Callable[[], Any],
+) -> None:
+    """The client would not know what the next one's alias stands for."""
+    client = door_client()
+    client.is_5, client.most_packet = True, 60
+    client.reading.begin(5)
+    assert client.reading.subscribe("#", 1, 0) == 1
+    said = []
+    for size in (60, 60 - 2 - 6 - 3, 3, 3):
+        client.publishing.take(Publish("till", b"x" * size, 1, False, False, 1))
+        client.publishing.flush()
+        said.append(client.heard())
+    assert [len(each) for each in said[:2]] == [4, 4 + 60], "the second fits without an alias"
+    assert b"\x00\x04till\x00\x02\x00x" in said[1]
+    assert b"\x00\x04till\x00\x03\x03\x23\x00\x01xxx" in said[2]
+    assert b"\x00\x00\x00\x04\x03\x23\x00\x01xxx" in said[3]
+
+
 def test_acknowledgements_in_a_row_are_one() -> None:
     assert list(_runs([])) == []
     assert list(_runs([7])) == [(7, 7)]
