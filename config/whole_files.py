@@ -26,7 +26,7 @@ def put(path: Path, data: bytes, mode: int = PRIVATE, *, durably: bool = True) -
         descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
         with open(descriptor, "wb") as file:
             os.fchmod(descriptor, mode)
-            give(descriptor, path.parent)
+            give(descriptor, path.parent.stat())
             file.write(data)
             file.flush()
             if durably:
@@ -39,14 +39,15 @@ def put(path: Path, data: bytes, mode: int = PRIVATE, *, durably: bool = True) -
         sync_directory(path.parent)
 
 
-def give(made: Path | int, folder: Path) -> None:
+def give(descriptor: int, folder: os.stat_result) -> None:
     """Where root has made a file or folder in the folder of another user, as a node's own, it is that user's.
 
-    `made`: a path or a descriptor. It stays root's where root may not give anything away.
+    It stays root's where root may not give anything away. Caller's duty: the descriptor was opened without
+    following a link, which that user may have laid to a file of root's.
     """
-    if os.geteuid() == 0 and (found := folder.stat()).st_uid:
+    if os.geteuid() == 0 and folder.st_uid:
         with contextlib.suppress(OSError):
-            os.chown(made, found.st_uid, found.st_gid)
+            os.fchown(descriptor, folder.st_uid, folder.st_gid)
 
 
 def sync_directory(directory: Path) -> None:

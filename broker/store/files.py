@@ -54,8 +54,9 @@ def lock(directory: Path) -> int:
     """Make the directory if need be and lock it for this process; return the descriptor to close later."""
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / LOCK
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-    give(descriptor, directory)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    if os.fstat(descriptor).st_nlink == 1:  # with another name it is another's file
+        give(descriptor, directory.stat())
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -121,8 +122,9 @@ def create(path: Path, *, tree: str, node: str, recovered_from: bytes = b"") -> 
     Nothing is synced, whatever is written to it, until it is closed and `publish` gives it its name.
     """
     remove(path)
-    path.touch(mode=0o600)
-    give(path, path.parent)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    give(descriptor, path.parent.stat())
+    os.close(descriptor)
     connection = connect(path)
     try:
         connection.execute("PRAGMA synchronous = OFF")

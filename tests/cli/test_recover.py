@@ -59,6 +59,24 @@ def test_what_root_recovers_is_the_nodes_own(tmp_path: Path, capsys: pytest.Capt
     assert {path.stat().st_uid for path in folder.iterdir()} == {folder.stat().st_uid}
 
 
+def test_no_link_in_the_folder_leads_root_to_another_file(tmp_path: Path) -> None:
+    """The node's user may lay one there; what root opens by it would be emptied, and be that user's."""
+    file = site(tmp_path)
+    other = tmp_path / "of root"
+    other.write_text("secret")
+    (lock := tmp_path / "data" / "node.lock").unlink()
+    lock.symlink_to(other)
+    with pytest.raises(StoreError, match=r"node\.lock"):
+        recover_file(file, force=True, as_json=False)
+    assert other.read_text() == "secret"
+    with suppress(PermissionError):
+        os.chown(tmp_path / "data", 4711, 4712)
+    lock.unlink()
+    lock.hardlink_to(other)
+    recover_file(file, force=True, as_json=False)
+    assert other.stat().st_uid == os.geteuid()
+
+
 def test_a_sound_store_is_left_alone_unless_forced(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -107,6 +107,31 @@ def test_a_certificate_that_was_renewed_since_stays_as_the_parent_knows_its_key_
     assert read == {"node.db": "old", "node.pem": "new", "authorities.pem": "new"}
 
 
+@pytest.mark.parametrize("link", ["", "tls", "york", "york/tls", "york/tls/node.pem", "york/tls/more"])
+def test_no_link_among_the_data_leads_a_roll_back_elsewhere(scripts: Scripts, link: str) -> None:
+    """The user of the nodes laid it there before the upgrade; it is root who copies."""
+    there, tls = scripts.root / "there", scripts.data / "york/tls"
+    (there / "tls").mkdir(parents=True)
+    for name in ("node.pem", "tls/node.pem"):
+        (there / name).write_text("of root")
+    tls.mkdir(parents=True)
+    (tls / "node.pem").write_text("old")
+    if link:
+        place = scripts.data / link
+        subprocess.run(["rm", "-rf", str(place)], check=True)
+        place.symlink_to(there / "node.pem" if link.endswith("pem") else there)
+    assert scripts.run("preinst", "upgrade", "1.0").returncode == 0
+    subprocess.run(["rm", "-rf", str(scripts.data)], check=True)
+    for folder in (scripts.data / "tls", tls, tls / "more"):
+        folder.mkdir(parents=True)
+        (folder / "node.pem").write_text("new")
+    scripts.run("sapwood-rollback", version="1.0")
+    files = {path.relative_to(there).as_posix(): path.read_text() for path in there.rglob("*.pem")}
+    assert files == {"node.pem": "of root", "tls/node.pem": "of root"}
+    if not link:
+        assert (tls / "node.pem").read_text() == "new"
+
+
 def test_a_roll_back_that_is_asked_for_twice_throws_nothing_away(scripts: Scripts) -> None:
     scripts.data.mkdir()
     scripts.run("preinst", "upgrade", "1.0")

@@ -9,6 +9,7 @@ import pytest
 from broker.enrolment import joining
 from broker.enrolment.contact import NotTheParent
 from broker.enrolment.errors import EnrolmentError, EnrolmentRefused, ParentUnreachable, TokenError
+from broker.enrolment.files import private_folder
 from broker.enrolment.joining import join
 from broker.enrolment.tokens import Invitation, write_token
 from config.load import load
@@ -80,6 +81,16 @@ async def test_where_root_joins_for_a_nodes_user_all_is_that_users(desk, between
     made = {path.relative_to(folder).as_posix(): path.stat().st_uid for path in folder.rglob("*")}
     assert made.keys() == {"york.yaml", "tls", "tls/node.pem", "tls/authorities.pem"}
     assert {*made.values()} == {folder.stat().st_uid}
+
+
+def test_no_link_that_a_nodes_user_lays_leads_root_to_another_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It takes the place of the folder that was made just now."""
+    (tmp_path / "of root").mkdir()
+    monkeypatch.setattr(Path, "mkdir", lambda path, **_: path.symlink_to(tmp_path / "of root"))
+    with pytest.raises(OSError, match="tls"):
+        private_folder(tmp_path / "tls")
 
 
 async def test_a_lost_answer_is_asked_for_again_with_the_same_key(desk, between, tmp_path: Path) -> None:
