@@ -163,10 +163,11 @@ def test_two_rows_on_one_line_are_malformed_and_what_only_looks_so_is_a_row(
     joined = line(node="a").rstrip() + line(node="b")
     half = line(node="a").rstrip() + line(node="b")[:30] + b"\n"
     alike = line(destination="}{", peer="{}{", node='}{"}{"') + line(cause="}{")
-    (tmp_path / "x.jsonl").write_bytes(joined + half + alike + b"[" + joined.rstrip() + b"]\n")
+    spaced = b"".join(line(node="a").rstrip() + space + line(node="b") for space in (b" ", b"\r", b"\0\0"))
+    (tmp_path / "x.jsonl").write_bytes(joined + half + alike + b"[" + joined.rstrip() + b"]\n" + spaced)
     (tmp_path / "compact.jsonl").write_bytes((alike + joined).replace(b", ", b",").replace(b": ", b":"))
     sums = rows(totals(read(spark, list_local([str(tmp_path / "x.jsonl")])).files))[0]
-    assert (sums.lines, sums.rows, sums.malformed) == (5, 2, 3)
+    assert (sums.lines, sums.rows, sums.malformed) == (8, 2, 6)
     sums = rows(totals(read(spark, list_local([str(tmp_path / "compact.jsonl")])).files))[0]
     assert (sums.lines, sums.rows, sums.malformed) == (3, 2, 1)
 
