@@ -93,11 +93,15 @@ class Place:
             return
         part = Path(path).with_name(f".{Path(path).name}.{secrets.token_hex(4)}.part")
         part.parent.mkdir(parents=True, exist_ok=True)
-        with part.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
+        try:
+            with part.open("wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            part.replace(path)
+        except OSError:
+            part.unlink(missing_ok=True)
+            raise
 
     def put_views(self, form: str) -> None:
         """Write the statements that make a view of each table that is there; and that it is none of logs."""

@@ -5,6 +5,7 @@ disturbed. What only the parent or the network can cure is a warning, because it
 """
 
 import asyncio
+import errno
 import logging
 import os
 import shutil
@@ -171,7 +172,8 @@ def _port(site: Site, port: int) -> Iterator[SiteFinding]:
 
 
 def _taken(site: Site, place: str, error: OSError) -> SiteFinding:
-    running = "" if isinstance(error, socket.gaierror) else _running_node(site)
+    elsewhere = isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL
+    running = "" if elsewhere else _running_node(site)  # another machine is not shown the token
     if running == site.name:
         return SiteFinding("port", "ok", f"{place} is in use by this node, which is running")
     if running:

@@ -198,6 +198,7 @@ def _unreadable(paths: list[Path], owner: os.stat_result) -> list[str]:
             group=groups[0],
             extra_groups=groups,
             cwd="/",
+            env={},
             capture_output=True,
             text=True,
         )

@@ -14,7 +14,7 @@ from audit import cli
 from audit.errors import AuditError, UsageError
 from audit.history import Day
 from audit.options import parser, period
-from audit.storage import ParquetFiles
+from audit.storage import ParquetFiles, Place
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -94,6 +94,20 @@ def test_a_run_that_was_broken_off_is_in_no_view(tmp_path: Path, monkeypatch: py
         Day(str(root), DAYS[0]).append(tables(tmp_path / "found", 2), summary())
     assert len(list(root.rglob("volume_by_node/*/*/*.parquet"))) == 2
     assert rows(root, "select run, advisories from sapwood_volume_by_node") == [(whole, 1)]
+
+
+def test_a_file_that_has_no_room_leaves_no_half_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A follower that is started again and again would fill the disk with them."""
+
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        Place(str(tmp_path)).put("runs/one", b"data")
+    assert os.listdir(tmp_path / "runs") == []
 
 
 def test_a_name_with_a_slash_or_a_quote_is_a_name(tmp_path: Path) -> None:

@@ -211,6 +211,17 @@ def test_a_port_in_use_fails(tmp_path: Path) -> None:
     assert "change listener, port" in finding.text
 
 
+def test_an_address_of_another_machine_is_not_asked_who_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would be shown the node's token."""
+    monkeypatch.setattr("broker.cli.http.ask", lambda *_, **__: pytest.fail("it was asked"))
+    file = site(tmp_path, "  applications: local\n")
+    file.write_text(file.read_text().replace("{port:", "{host: 192.0.2.1, port:"))
+    (finding,) = found(file, "port")
+    assert (finding.state, "192.0.2.1" in finding.text) == ("failed", True)
+
+
 def test_a_port_that_another_node_of_this_machine_has_is_a_warning(tmp_path: Path, running: Any) -> None:
     """The file may be the one that it is started again with, under its new name."""
     file = site(tmp_path, port=int(running.url.rpartition(":")[2]))
