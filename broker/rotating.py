@@ -2,6 +2,7 @@
 
 import logging
 import os
+import sys
 from contextlib import suppress
 from io import TextIOWrapper
 from logging.handlers import RotatingFileHandler
@@ -51,5 +52,7 @@ class RotatingLines(RotatingFileHandler):
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 (the standard library's name)
         self._failed = True
         if not self._is_said:
-            text = "! the trail %s cannot be written, and misses changes from %s on"
-            _log.exception(text, self.baseFilename, record.getMessage())
+            error = sys.exc_info()[1]
+            why = (error.strerror if isinstance(error, OSError) else None) or repr(error)
+            text = "! the trail %s cannot be written (%s), and misses changes from %s on"
+            _log.error(text, self.baseFilename, why, record.getMessage())

@@ -87,7 +87,8 @@ def test_a_disk_that_takes_nothing_stops_no_operator(
         add(kept, "other")
         (tmp_path / "trail").unlink()
         add(kept, "again")
-    assert caplog.text.count("cannot be written, and misses changes from") == 1
+    assert caplog.text.count("cannot be written (File exists), and misses changes from") == 1
+    assert "Traceback" not in caplog.text
     assert f"'anna' (operator) from 10.0.0.1:4000: {PURGE} name='orders': done" in caplog.text
     assert f"'anna' (operator) from 10.0.0.1:4000: {PURGE} name='other': done" in caplog.text
     assert names(kept) == ["again"]
