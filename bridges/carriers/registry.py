@@ -32,6 +32,11 @@ def broker_for(way: Address, access: BrokerAccess, tree: str, max_packet: int) -
     return made
 
 
+def check_library(way: Address) -> None:
+    """Raises `CarrierBroken` where the library for this address is not installed."""
+    _adapter(way)
+
+
 def _adapter(way: Address) -> Any:
     protocol = way.protocol
     try:

@@ -2,7 +2,8 @@
 
 SapwoodError
 └── LocationError          DNS gives no answer that is of use, or takes no change; the text says what to do
-    └── NotThere           it has answered, and says that there is nothing
+    ├── NotThere           it has answered, and says that there is nothing
+    └── LibraryMissing     nobody can be asked: dnspython is not installed
 """
 
 from sapwood.protocol.errors import SapwoodError
@@ -16,8 +17,12 @@ class NotThere(LocationError):
     """DNS has answered: there is no such service."""
 
 
-def without_library(error: ModuleNotFoundError) -> LocationError:
+class LibraryMissing(LocationError):
+    """Nobody can be asked: dnspython is not installed."""
+
+
+def without_library(error: ModuleNotFoundError) -> LibraryMissing:
     """The error where dnspython is not installed."""
-    return LocationError(
+    return LibraryMissing(
         f"srv:// and registration need the Python package {error.name!r}: pip install 'sapwood-node[dns]'"
     )

@@ -1,6 +1,7 @@
 """What `sapwood node check` says of the nodes that this one dials: its parent, and the others of its mesh.
 
-Law: warnings only, since what is wrong with a neighbour may be cured tomorrow; but no node is its own parent.
+Law: warnings only, since what is wrong with a neighbour may be cured tomorrow; but no node is its own parent,
+and the Python package for a way to it is installed here.
 Over WebSocket the port is asked for its health, which shows whether a node is there and whether both speak
 TLS; one that is slow to say so is taken as it is.
 """
@@ -14,6 +15,9 @@ from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from ipaddress import ip_address
 from typing import Final
 
+from bridges.carriers.base import CarrierBroken
+from bridges.carriers.registry import check_library
+from bridges.dns.errors import LibraryMissing
 from bridges.tls import TlsError, client_context, is_not_tls
 from broker.cli.finding import SiteFinding
 from broker.location.cores import finder_of
@@ -108,7 +112,7 @@ def _named(subject: str, finder: Finder, tls: ClientTls) -> Iterator[SiteFinding
     try:
         asyncio.run(finder.look())
     except SapwoodError as error:
-        yield SiteFinding(subject, "warning", str(error))
+        yield SiteFinding(subject, "failed" if isinstance(error, LibraryMissing) else "warning", str(error))
         return
     for note in finder.notes:
         yield SiteFinding(subject, "warning", note)
@@ -125,6 +129,10 @@ def _named(subject: str, finder: Finder, tls: ClientTls) -> Iterator[SiteFinding
 
 def _reached(subject: str, way: Address, tls: ClientTls) -> SiteFinding:
     place = f"{way.host}:{way.port}"
+    try:
+        check_library(way)
+    except CarrierBroken as error:
+        return SiteFinding(subject, "failed", str(error))
     try:
         with socket.create_connection((way.host, way.port), timeout=CONNECT_TIMEOUT):
             pass

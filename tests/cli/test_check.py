@@ -4,6 +4,7 @@ import asyncio
 import os
 import socket
 import sqlite3
+import sys
 import time
 from collections.abc import Callable
 from contextlib import closing, suppress
@@ -363,6 +364,26 @@ def test_a_parent_s_port_is_asked_whether_a_node_is_there_and_whether_it_speaks_
     place = running.url.removeprefix("http://")
     assert said(f"ws://{place}/link") == f"ok: {place} accepts connections"
     assert said(f"wss://{place}/link").startswith(f"warning: {place} does not speak TLS: write ws://")
+
+
+@pytest.mark.parametrize(
+    ("uri", "library", "extra"),
+    [
+        ("mqtt://127.0.0.1:PORT", "bridges.carriers.mqtt", "mqtt"),
+        ("srv://acme.test", "bridges.dns.lookup", "dns"),
+    ],
+)
+def test_a_way_without_its_python_package_fails_whoever_listens_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, uri: str, library: str, extra: str
+) -> None:
+    monkeypatch.setitem(sys.modules, library, None)
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        where = uri.replace("PORT", str(other.getsockname()[1]))
+        file = site(tmp_path, f"  tree_connectors: [{{nodetype: leaf, uri: '{where}'}}]\n")
+        findings, exit_code = examine(file)
+    told = [each for each in findings if each.state == "failed"]
+    assert [f"sapwood-node[{extra}]" in each.text for each in told] == [True]
+    assert exit_code == 1
 
 
 def test_a_parent_s_certificate_is_looked_at(tmp_path: Path, serve: Callable[..., Any]) -> None:
