@@ -50,9 +50,10 @@ class Api:
         for operation in self.operations:
             if operation.work is not None:
                 handler = self._handler(operation)
-                router.add_route(operation.method, operation.path, handler)
+                path = operation.path.replace("}", ":[^/]+}")  # aiohttp's own lets no name have braces
+                router.add_route(operation.method, path, handler)
                 if operation.method == "GET" and operation.media == JSON:
-                    router.add_head(operation.path, handler)
+                    router.add_head(path, handler)
 
     async def description(self, request: web.Request) -> web.StreamResponse:
         """The OpenAPI description, made when somebody first asks."""

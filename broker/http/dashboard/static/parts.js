@@ -73,7 +73,7 @@ export function panel(title, closed = () => {}) {
   const before = document.activeElement;
   const name = h("h2", {}, title);
   const body = h("div", { class: "body" });
-  const element = h("aside", { class: "panel", role: "dialog", "aria-label": title, tabindex: -1 },
+  const element = h("section", { class: "panel", role: "dialog", "aria-label": title, tabindex: -1 },
     h("header", {}, name, h("span", { class: "grow" }),
       h("button", { class: "plain", type: "button", title: "Close (Escape)", "aria-label": "Close", on: { click: () => made.close() } }, glyph("close"))),
     body);

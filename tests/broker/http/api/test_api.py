@@ -202,6 +202,16 @@ async def test_a_queue_is_deleted_with_its_readers_and_messages(
     assert (await api("DELETE /api/queues/System", 409))["code"] == "REFUSED"
 
 
+async def test_a_name_may_have_braces_as_guids_do(api: Any, client: Client) -> None:
+    """The router knew no such path: the queue was seen in lists, and neither opened nor deleted."""
+    await client.send("queue:{7f3}/a", b"1")
+    queue = "/api/queues/%7B7f3%7D%2Fa"
+    (message,) = (await api(f"GET {queue}/messages"))["messages"]
+    assert (await api(f"GET {queue}/messages/{message['id']}"))["payload"] == "1"
+    assert (await api(f"DELETE {queue}"))["messages"] == 1
+    assert "'%7B7f3}'" in (await api("GET /api/trace/message/%257B7f3%7D", 400))["text"]
+
+
 async def test_the_node_s_own_queues_are_in_no_list(api: Any) -> None:
     assert (await api("GET /api/queues"))["queues"] == []
     assert (await api("GET /api/consumers"))["consumers"] == []
