@@ -208,7 +208,8 @@ def _fill(ctx: typer.Context, chosen: dict[str, Any], *, elsewhere: bool) -> Non
     name = chosen.pop("context")
     if elsewhere or source("url") != "DEFAULT":
         if source("context") == "COMMANDLINE":
-            raise CommandError("--context says where the node is: leave its address out", WRONG_USE)
+            other = "SAPWOOD_URL" if source("url") == "ENVIRONMENT" else "its address"
+            raise CommandError(f"--context says where the node is: leave {other} out", WRONG_USE)
         return
     kept = contexts.read()
     if not (name or kept.current):

@@ -158,6 +158,12 @@ def test_mistakes_are_told(run: Run, arguments: list[str], says: str) -> None:
     assert raised.value.exit_code == 2
 
 
+def test_an_address_that_nobody_typed_is_named(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SAPWOOD_URL", "http://127.0.0.1:9")
+    with pytest.raises(CommandError, match=r"leave SAPWOOD_URL out$"):
+        run("status", "--context", "hq")
+
+
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"contexts": {"hq": {}}}', '{"contexts": 3}'])
 def test_a_file_that_holds_something_else_is_named(run: Run, text: str) -> None:
     place = contexts.file()
