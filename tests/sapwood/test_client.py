@@ -347,7 +347,7 @@ async def test_a_long_message_on_a_slow_line_is_no_silence(played: Any) -> None:
     lost: list[Exception] = []
     async with (
         slow_line(played.port) as port,
-        connect(f"http://127.0.0.1:{port}", keep_alive=0.2, on_lost=lost.append) as client,
+        connect(f"http://127.0.0.1:{port}", keep_alive=0.3, on_lost=lost.append) as client,
     ):
         subscription = await client.subscribe("queue:q").opened()
         sending = asyncio.create_task(client.send("queue:q", body))
