@@ -202,15 +202,18 @@ class SubscriptionTable:
         """The clients that must have gone unheard: nothing was heard of them since, or their session may have
         ended.
 
-        Nobody where only some of them have: one too many costs a message, one too few loses some.
+        Nobody where only some of them have, or either those or these: one too many costs a message, one too
+        few loses some.
         """
         some = [(name, client) for name, client in self._clients.items() if client.count(shared)]
         unsure = [name for name, client in some if not client.sure]
         ended = [name for name, client in some if client.sure and client.v5 and not client.online]
-        for names in (unsure, ended, unsure + ended):
-            if sum(self._clients[name].count(shared) for name in names) == surplus:
-                return names
-        return []
+        fits = [
+            names
+            for names in (unsure, ended, unsure + ended if unsure and ended else [])
+            if sum(self._clients[name].count(shared) for name in names) == surplus
+        ]
+        return fits[0] if len(fits) == 1 else []
 
     def _back(self, name: str) -> list[Change]:
         client = self._ghosts.pop(name)

@@ -189,10 +189,13 @@ class LogDiscovery:
             self.tells = True
             self._told.set()
             early, self._early = self._early, []
-            if not self._is_whole(early):
+            is_whole = self._is_whole(early)
+            if not is_whole:
                 self.table.doubt()
             for line in early:
                 self._understood(*line)
+            if not is_whole:  # what is missing may be behind these lines
+                self.table.doubt()
 
     def _is_whole(self, lines: list[tuple[str, bytes]]) -> bool:
         """Has the broker kept what it said while we were away? It does for 20 s: then our end is there."""

@@ -28,7 +28,7 @@ _CAME = re.compile(
 _EXPIRED = re.compile(r"Expiring client (.+) due to timeout\.?", re.DOTALL)
 _OVER = re.compile(r"Client |(?:Bad socket read/write on|Socket error on) client ")
 _HOW = re.compile(
-    r" (?:disconnected\b|closed its connection\b|has exceeded timeout, disconnecting)"
+    r" (?:(?:been )?disconnected\b|closed its connection\b|has exceeded timeout, disconnecting)"
     r"| already connected, closing|: |, disconnecting"
 )
 _V5: Final = 5

@@ -87,6 +87,16 @@ def test_after_a_gap_the_count_tells_whether_all_are_still_there() -> None:
     assert pairs(table) == {("a", "x"), ("a", "z")}
 
 
+def test_where_the_count_fits_who_went_and_who_was_not_heard_of_both_stay() -> None:
+    table = SubscriptionTable(100)
+    heard(table, Subscribed("a", "x"), Subscribed("b", "y"))
+    table.doubt()
+    heard(table, Went("b"))
+    assert table.counted(False, 1) == []
+    heard(table, Subscribed("a", "x"))
+    assert table.counted(False, 1) == [Change(False, "b", "y")]
+
+
 def test_subscriptions_that_nobody_told_of_are_counted() -> None:
     table = SubscriptionTable(100)
     heard(table, Subscribed("a", "x"))

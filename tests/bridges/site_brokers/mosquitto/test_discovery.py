@@ -65,6 +65,20 @@ def subscribes(found: LogDiscovery, client: str) -> None:
     found.heard(Received(SUBSCRIBE, line, 0, False, False, 0, cast("Any", None), ()))
 
 
+async def test_lines_from_before_a_gap_make_nobody_sure() -> None:
+    """The broker kept the first lines of our absence and not the others, as where our rights were taken away:
+    of who is in them it is not known any better whether he is there.
+    """
+    desk = FakeDesk()
+    found = await with_reader(desk)
+    found.tells = found._began = False
+    found._ear, found.table.own = cast("Any", SimpleNamespace(id="ear")), {"ear"}
+    subscribes(found, "gone")
+    subscribes(found, "ear")
+    assert found.table.counted(True, 1) == []
+    assert [client for client, _ in found.table.consumers()] == ["till-1", "gone"]
+
+
 async def test_who_subscribed_again_before_the_answer_to_a_message_from_before_stays() -> None:
     """The broker has started: it throws away what it is given until till-1 is back, and its answers come on
     another line than its log.

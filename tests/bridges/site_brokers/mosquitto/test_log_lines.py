@@ -43,6 +43,7 @@ ERROR = "$SYS/broker/log/E"
         (NOTICE, "1795281589: Client gamma disconnected.", Went("gamma")),
         (NOTICE, "1795281589: Client gamma disconnected, not authorised.", Went("gamma")),
         (NOTICE, "1795281589: Client gamma disconnected due to protocol error.", Went("gamma")),
+        (NOTICE, "1795281589: Client gamma been disconnected by administrative action.", Went("gamma")),
         (NOTICE, "1795281589: Client gamma has exceeded timeout, disconnecting.", Went("gamma")),
         (
             NOTICE,
