@@ -11,6 +11,7 @@ import os
 import socket
 import ssl
 from collections.abc import Iterator
+from dataclasses import replace
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from ipaddress import ip_address
 from typing import Final
@@ -116,7 +117,10 @@ def _named(subject: str, finder: Finder, tls: ClientTls) -> Iterator[SiteFinding
         return
     for note in finder.notes:
         yield SiteFinding(subject, "warning", note)
-    for place in sorted(finder.places, key=lambda place: (place.priority, place.uri)):
+    places = sorted(finder.places, key=lambda place: (place.priority, place.uri))
+    reached = [_reached(subject.partition(" ")[0], address(place.uri), tls) for place in places]
+    one_goes = any(each.state != "failed" for each in reached)
+    for place, found in zip(places, reached, strict=True):
         way = address(place.uri)
         names = [way.host] if tls.verify_hostname else []
         names += [place.node or "the node"] if finder.anybody else []
@@ -124,7 +128,8 @@ def _named(subject: str, finder: Finder, tls: ClientTls) -> Iterator[SiteFinding
         name = must if way.tls else "without TLS"
         order = f"priority {place.priority}, weight {place.weight}"
         yield SiteFinding(subject, "ok", f"{place.uri} ({place.node or 'no name given'}, {order}; {name})")
-        yield _reached(subject.partition(" ")[0], way, tls)
+        # DNS names ways for all nodes; this one may go over another.
+        yield replace(found, state="warning") if one_goes and found.state == "failed" else found
 
 
 def _reached(subject: str, way: Address, tls: ClientTls) -> SiteFinding:

@@ -11,6 +11,7 @@ from contextlib import closing, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,11 +22,13 @@ from mosquitto_server import MosquittoServer
 
 from bridges import certificates
 from bridges.dns import multicast
+from bridges.dns.records import NamedParent
+from broker.cli import check_neighbours
 from broker.cli.check import SiteFinding, _taken, check_file, examine
 from broker.cli.demo.plan import free_ports
 from broker.cli.recover import recover_file
 from broker.store import Store
-from config.model import Listener, Site
+from config.model import ClientTls, Listener, Site
 from sapwood.protocol.errors import StoreError
 
 
@@ -384,6 +387,20 @@ def test_a_way_without_its_python_package_fails_whoever_listens_there(
     told = [each for each in findings if each.state == "failed"]
     assert [f"sapwood-node[{extra}]" in each.text for each in told] == [True]
     assert exit_code == 1
+
+
+@pytest.mark.parametrize(("others", "state"), [((), "failed"), (("ws://127.0.0.1:1/link",), "warning")])
+def test_of_several_ways_that_dns_names_one_may_lack_its_python_package(
+    monkeypatch: pytest.MonkeyPatch, others: tuple[str, ...], state: str
+) -> None:
+    async def look() -> bool:
+        return True
+
+    monkeypatch.setitem(sys.modules, "bridges.carriers.mqtt", None)
+    places = [NamedParent(uri) for uri in ("mqtt://127.0.0.1:1", *others)]
+    finder: Any = SimpleNamespace(look=look, notes=(), places=places, anybody=False)
+    findings = check_neighbours._named("parent", finder, ClientTls())
+    assert [each.state for each in findings if "sapwood-node[mqtt]" in each.text] == [state]
 
 
 def test_a_parent_s_certificate_is_looked_at(tmp_path: Path, serve: Callable[..., Any]) -> None:
