@@ -313,6 +313,7 @@ class CoreDriver:
 
     def _look_at_room(self) -> None:
         admission = self.core.message_admission
-        admission.disk_room, admission.memory_room = self._room.left(self.store.disk_free(), time.monotonic())
+        free = 0 if self.committer.lacks_space else self.store.disk_free()
+        admission.disk_room, admission.memory_room = self._room.left(free, time.monotonic())
         if admission.disk_room > 0:
             self.store.lay_ballast()

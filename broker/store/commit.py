@@ -56,7 +56,8 @@ class GroupCommit:
 
     `on_failure` is called once, with the error that ended it; `on_full` whenever there is no space.
     `threshold`: seconds of fsync from which commits go to the thread. `idle_after`: seconds without a commit
-    after which the store is tidied, 0 = never. `clock`: seconds, monotonic.
+    after which the store is tidied, 0 = never. `clock`: seconds, monotonic. `lacks_space`: the latest commit
+    found no space, whatever the disk says is free, and is tried again.
     """
 
     def __init__(
@@ -86,6 +87,7 @@ class GroupCommit:
         self._works = self._worked = 0
         self._began = 0.0
         self.failure: StoreError | None = None
+        self.lacks_space = False
         self.seconds = 0.0
         self.commits = self.transactions = 0
         self.durations = Histogram(COMMIT_SECONDS)
@@ -196,10 +198,11 @@ class GroupCommit:
     def _end(self, batch: list[tuple[Transaction, Done]], error: BaseException | None) -> None:
         self._works += 1
         if isinstance(error, StoreFull) and not self._closed:
+            self.lacks_space = True
             self._on_full(error)
             self._loop.call_later(0 if self._store.try_again() else _FULL_PAUSE, self._attempt, batch)
             return
-        self._busy = False
+        self._busy = self.lacks_space = False
         if error is not None:
             self._fail(batch, error)
             return

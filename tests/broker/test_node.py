@@ -1,6 +1,7 @@
 """The driver of a node: what it does when one of its own steps goes wrong."""
 
 import asyncio
+import errno
 import secrets
 from collections.abc import Callable
 from dataclasses import replace
@@ -75,6 +76,33 @@ async def test_a_node_that_refuses_for_a_full_spool_is_not_ready_and_says_why(tm
 async def _until_ready(node: Node) -> None:
     while not node.ready:
         await asyncio.sleep(0.01)
+
+
+async def test_a_disk_that_takes_nothing_though_it_says_that_it_has_room_keeps_the_node_closed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As a thin volume does: each look opened the node, each commit that failed closed it, with a line."""
+    node, no_space = Node(_site(tmp_path)), True
+    await node.start()
+
+    def find_no_space(_step: str) -> None:
+        if no_space:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    async with connect(f"http://127.0.0.1:{node.port}") as client:
+        await client.send("queue:sales", b"confirmed")
+        node.driver.store.hook = find_no_space
+        await client.publish("queue:sales", b"waits for the disk")
+        while node.ready:
+            await asyncio.sleep(0)
+        node.driver._look_at_room()
+        assert "nearly full" in (await node.status())["refusing"]
+        no_space = False
+        await client.flush()
+        node.driver._look_at_room()
+        assert node.ready
+    assert caplog.text.count("the disk is full: node hq takes nothing before there is space") == 1
+    await node.stop()
 
 
 async def test_what_came_together_is_committed_together_though_others_have_their_turns(
