@@ -179,7 +179,7 @@ def check_reading(site: Site, file: Path) -> Iterator[SiteFinding]:
     more = [port.certificate, port.client_ca, *(path for tls in ends for path in (tls.certificate, tls.ca))]
     named += [path for path in more if path]
     for path in _unreadable(sorted({path.absolute() for path in named if path.exists()}), owner):
-        text = f"{path} cannot be read by {user}, whose the node's store is: chown it, or its folder"
+        text = f"{path} cannot be read by {user}, as whom the node runs: chown it, or open its folder"
         yield SiteFinding("permissions", "failed", text)
 
 
