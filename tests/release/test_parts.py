@@ -1,6 +1,7 @@
 """The parts of a release that need no chroot: scripts, units, image, manifests, checksums, versions."""
 
 import fcntl
+import os
 import re
 import runpy
 import subprocess
@@ -180,6 +181,17 @@ def test_data_that_a_node_of_another_unit_has_are_not_copied_and_not_moved(scrip
         assert scripts.folders() == ["1.0"]
     assert scripts.run("preinst", "upgrade", "1.1").returncode == 0
     assert scripts.run("sapwood-rollback", version="1.0").returncode == 0
+
+
+def test_no_lock_that_is_a_link_or_a_pipe_leads_root_elsewhere_or_holds_it_up(scripts: Scripts) -> None:
+    """The nodes' user may lay it there."""
+    for name in ("link", "pipe"):
+        (scripts.data / name).mkdir(parents=True)
+    (scripts.data / "link/node.lock").symlink_to(scripts.root / "nologin")
+    os.mkfifo(scripts.data / "pipe/node.lock")
+    assert scripts.run("preinst", "upgrade", "1.0").returncode == 0
+    assert scripts.run("sapwood-rollback", version="1.0").returncode == 0
+    assert not (scripts.root / "nologin").exists()
 
 
 def test_a_copy_that_ends_early_leaves_no_half(scripts: Scripts) -> None:
