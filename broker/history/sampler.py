@@ -97,7 +97,10 @@ class Sampler:
         for watcher in self.watchers:
             watcher(dict(zip(NAMES, values, strict=True)))
         row = Row(self._clock(), values)
-        await asyncio.wait((self._on_disk(lambda: self._keep(row)),), timeout=self._every)
+        keeping = self._on_disk(lambda: self._keep(row))
+        await asyncio.wait((keeping,), timeout=self._every)
+        if keeping.done():
+            keeping.result()  # what is no fault of a disk is not passed over
 
     def _on_disk(self, call: Callable[[], None]) -> "asyncio.Future[None]":
         """Begin this, unless what was begun last is under way still, which is returned then."""
