@@ -158,8 +158,8 @@ def _permissions(path: Path, owner: os.stat_result) -> Iterator[SiteFinding]:
         found = path.stat()
     except OSError:
         return  # said already by whoever reads it
-    # A file of root's, say, is read by way of its group.
-    foreign = found.st_uid != owner.st_uid
+    # A file of root's, say, is read by way of its group; root itself needs none.
+    foreign = bool(owner.st_uid) and found.st_uid != owner.st_uid
     allowed = stat.S_IRWXU | (stat.S_IRGRP if foreign else 0)
     if (mode := stat.S_IMODE(found.st_mode)) & ~allowed:
         cure = f"chown it to {_called(owner.st_uid)} and chmod 600 it" if foreign else "chmod 600 it"

@@ -226,6 +226,15 @@ def test_an_address_of_another_machine_is_not_asked_who_is_there(
     assert (finding.state, "192.0.2.1" in finding.text) == ("failed", True)
 
 
+def test_root_s_own_node_needs_no_group_to_read_a_secret(tmp_path: Path) -> None:
+    file = site(tmp_path, "  http: {token_file: token}\n")
+    (tmp_path / "token").write_text("t" * 20)
+    (tmp_path / "token").chmod(0o640)
+    with suppress(PermissionError):
+        os.chown(tmp_path / "token", 4711, 4712)
+    assert state(file, "permissions") == "warning"
+
+
 def test_a_port_that_another_node_of_this_machine_has_is_a_warning(tmp_path: Path, running: Any) -> None:
     """The file may be the one that it is started again with, under its new name."""
     file = site(tmp_path, port=int(running.url.rpartition(":")[2]))
