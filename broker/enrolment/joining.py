@@ -37,7 +37,7 @@ from broker.enrolment.errors import (
     ParentUnreachable,
     TokenError,
 )
-from broker.enrolment.files import private_folder
+from broker.enrolment.files import made_folder, private_folder
 from broker.enrolment.messages import JOIN_PATH, Granted, Join
 from broker.enrolment.tokens import Invitation, read_token
 from broker.location.ways import finders_of
@@ -160,8 +160,7 @@ def _check_joined(file: Path, invited: Site, say: Say) -> None:
 
 def _own_key(folder: Path) -> bytes:
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        private_folder(folder / "tls")
+        private_folder(made_folder(folder) / "tls")
     except OSError as error:
         raise FolderError(f"{folder} cannot be made: {error.strerror or error}") from None
     file = folder / _JOINING

@@ -72,15 +72,18 @@ async def test_it_writes_a_configuration_that_runs(desk, between, tmp_path: Path
     assert joined.file.read_text().startswith("# york, a leaf below hq: it joined by invitation")
 
 
-async def test_where_root_joins_for_a_nodes_user_all_is_that_users(desk, between, tmp_path: Path) -> None:
+@pytest.mark.parametrize("below", ["", "york"])
+async def test_where_root_joins_for_a_nodes_user_all_is_that_users(
+    desk, between, tmp_path: Path, below: str
+) -> None:
     between()
-    (folder := tmp_path / "york").mkdir()
+    (folder := tmp_path / "of the user").mkdir()
     with suppress(PermissionError):
         os.chown(folder, 4711, 4712)
-    await join(await token_of(desk), folder, say=quiet)
-    made = {path.relative_to(folder).as_posix(): path.stat().st_uid for path in folder.rglob("*")}
+    await join(await token_of(desk), into := folder / below, say=quiet)
+    made = {path.relative_to(into).as_posix(): path.stat().st_uid for path in into.rglob("*")}
     assert made.keys() == {"york.yaml", "tls", "tls/node.pem", "tls/authorities.pem"}
-    assert {*made.values()} == {folder.stat().st_uid}
+    assert {*made.values(), into.stat().st_uid} == {folder.stat().st_uid}
 
 
 def test_no_link_that_a_nodes_user_lays_leads_root_to_another_folder(
