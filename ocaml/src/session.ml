@@ -24,6 +24,8 @@ module Make (Io : S.IO) = struct
 
   let ( >>= ) = Io.( >>= )
   let slowest_answer = 30.
+  let slowest_line = 16_000.
+  let longest_body = 3600.
   let shortest_answer = 0.05
   let shortest_login = 2.
   let first_pause = 0.05
@@ -45,7 +47,11 @@ module Make (Io : S.IO) = struct
         Buffer.add_string found part;
         body reader found
 
-  let exchange line (meth, resource, headers, sent) =
+  (* How long so many bytes may take. *)
+  let for_bytes size = Float.min longest_body (float_of_int size /. slowest_line)
+
+  (* [follows] is told how many bytes the answer has, before they come. *)
+  let exchange line ~follows (meth, resource, headers, sent) =
     let size = Int64.of_int (String.length sent) in
     let headers = Cohttp.Header.of_list (("content-length", Int64.to_string size) :: headers) in
     let asked =
@@ -62,6 +68,8 @@ module Make (Io : S.IO) = struct
         match Response.has_body response with
         | `No -> answer >>= fun (status, headers) -> Io.return (status, headers, "")
         | `Yes | `Unknown ->
+            let said = Cohttp.Header.get (Cohttp.Response.headers response) "content-length" in
+            Option.iter follows (Option.bind said int_of_string_opt);
             body (Response.make_body_reader response line.ic) (Buffer.create 256) >>= fun text ->
             answer >>= fun (status, headers) -> Io.return (status, headers, text))
 
@@ -81,10 +89,12 @@ module Make (Io : S.IO) = struct
 
   (* What goes wrong on a line is that the line is broken, whatever it is. *)
   let ask session line ?(least = shortest_answer) ?(seconds = slowest_answer) ~until request =
-    let began = Unix.gettimeofday () in
-    let ends () = began +. Float.max least (Float.min seconds (until () -. began)) in
+    let began = Unix.gettimeofday () and _, _, _, sent = request in
+    let patience = ref (seconds +. for_bytes (String.length sent)) in
+    let follows size = patience := !patience +. for_bytes size in
+    let ends () = began +. Float.max least (Float.min !patience (until () -. began)) in
     let broken error = Io.fail (if Io.passes error then error else Broken (Printexc.to_string error)) in
-    Io.catch (fun () -> Io.within line.socket ends (fun () -> exchange line request)) broken
+    Io.catch (fun () -> Io.within line.socket ends (fun () -> exchange line ~follows request)) broken
     >>= fun (status, headers, text) ->
     link session headers;
     match status with

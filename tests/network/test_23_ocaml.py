@@ -54,8 +54,11 @@ async def asked(process: Program, text: str) -> str:
 
 
 @asynccontextmanager
-async def stand_in(answers: Callable[[str], bytes | None]) -> AsyncIterator[str]:
-    """The address of what speaks as a node does. None: it says one byte after the other, without an end."""
+async def stand_in(answers: Callable[[str], bytes | list[bytes] | None]) -> AsyncIterator[str]:
+    """The address of what speaks as a node does. None: it says one byte after the other, without an end.
+
+    A list: it says one piece after the other, a second apart.
+    """
 
     ends: list[asyncio.Future[None]] = []
 
@@ -67,6 +70,11 @@ async def stand_in(answers: Callable[[str], bytes | None]) -> AsyncIterator[str]
                 if size := re.search(r"(?i)content-length: (\d+)", head):
                     await reader.readexactly(int(size[1]))
                 answer = answers(head.split("/")[1].split(" ")[0])
+                if isinstance(answer, list):
+                    for piece in answer:
+                        writer.write(piece)
+                        await asyncio.sleep(1)
+                    continue
                 writer.write(answer or b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")
                 while answer is None:
                     writer.write(b".")
@@ -90,6 +98,34 @@ async def test_a_call_ends_in_time_though_its_node_goes_on_speaking(kind: str, o
     known = {"login": answer(), "create": answer("transient-1@hq"), "subscribe": answer(), "send": answer()}
     async with stand_in(known.get) as url, program(ocaml, kind, "wait", url, "nobody") as caller:
         assert await line(caller) == '"4." of nobody was not answered in time'
+
+
+async def test_a_large_answer_may_take_its_time_on_a_slow_line(ocaml: Path) -> None:
+    """Of both kinds at once: it takes longer than a node may be silent."""
+    request = json.dumps({"method": "echo", "parameters": {"line": "x" * 200_000}})
+    body = answer(
+        json.dumps({"messages": [[1, {"payload": request, "correlation_id": 1, "reply_to": "back"}]]})
+    )
+    pieces = [body[place : place + 6000] for place in range(0, len(body), 6000)]
+    assert len(pieces) > 33
+    known: dict[str, bytes | list[bytes]] = {"create": answer("echo")}
+
+    async def served(kind: str) -> None:
+        transfers, replied = iter([pieces]), asyncio.Event()
+
+        def answers(verb: str) -> bytes | list[bytes]:
+            if verb == "send":
+                replied.set()
+            if verb == "transfer":
+                return next(transfers, answer('{"messages":[]}'))
+            return known.get(verb, answer())
+
+        async with stand_in(answers) as url, program(ocaml, kind, "serve", url, "echo") as server:
+            assert await line(server) == "serving"
+            async with asyncio.timeout(PATIENCE):
+                await replied.wait()
+
+    await asyncio.gather(served("unix"), served("lwt"))
 
 
 @KINDS
