@@ -203,12 +203,16 @@ class MqttConnection(asyncio.Protocol):
     def over(self) -> bool:
         return self._over
 
-    def end(self, why: str, reason: int = Reason.UNSPECIFIED) -> None:
-        """End it for a reason that the client has not chosen: its will is published. Once."""
+    def end(self, why: str, reason: int = Reason.UNSPECIFIED, seldom: bool = False) -> None:
+        """End it for a reason that the client has not chosen: its will is published. Once.
+
+        `seldom`: it comes back at once with the same, so that is said now and then only.
+        """
         if self._over:
             return
         address = self.connection.address
-        if self._connecting.asked or self._port.throttle.is_new(address, why):  # else a probe of a monitor
+        seldom = seldom or not self._connecting.asked  # a probe of a monitor
+        if not seldom or self._port.throttle.is_new(address, f"{self.client_id} {why}"):
             _log.info("- MQTT client %r at %s: %s", self.client_id, address, why)
         if self._running:
             self._publishing.flush()  # its QoS 2 identifiers are kept, so the messages must be
@@ -415,7 +419,7 @@ class MqttConnection(asyncio.Protocol):
             case Reject():
                 why = self._publishing.rejected(frame)
                 if why:
-                    self._loop.call_soon(self.end, why)
+                    self._loop.call_soon(self.end, why, Reason.QUOTA_EXCEEDED, True)
             case Welcome():
                 self._loop.call_soon(self._begin)
             case Failed(request=0) if self._running:

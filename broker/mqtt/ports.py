@@ -79,7 +79,7 @@ class Entered(Protocol):
 
 class Clients(Protocol):
     """The port, as its connections know it. `max_packet`: bytes. `max_keep_alive`: seconds, 0 = any.
-    `throttle`: of what the log says of connections without a CONNECT.
+    `throttle`: of what the log says again and again.
     """
 
     @property

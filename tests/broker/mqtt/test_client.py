@@ -19,7 +19,7 @@ from broker.core.rows import Transaction
 from broker.mqtt.reading import MqttReading
 from broker.node import Node
 from broker.store.commit import GroupCommit
-from config.model import AdvisoryLog, Listener, Mqtt, Site
+from config.model import AdvisoryLog, Limits, Listener, Mqtt, Site, Spool
 from sapwood.protocol.errors import StoreError
 
 CONNECT = b"\x10\x0d\x00\x04MQTT\x04\x02\x00\x00\x00\x01a"
@@ -44,7 +44,9 @@ class Turns:
 
 
 @asynccontextmanager
-async def logged_in(folder: Path) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+async def logged_in(
+    folder: Path, limits: Limits | None = None
+) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
     """A client at a node with a door."""
     site = Site(
         name="hq",
@@ -52,6 +54,7 @@ async def logged_in(folder: Path) -> AsyncIterator[tuple[asyncio.StreamReader, a
         listener=Listener(port=0),
         advisory_log=AdvisoryLog(enabled=False),
         mqtt=Mqtt(port=0),
+        limits=limits or Limits(),
     )
     node = Node(site)
     await node.start()
@@ -86,6 +89,24 @@ async def test_connections_without_a_connect_are_said_once_of_a_host_and_not_eac
     said = [each.getMessage() for each in caplog.records]
     ended = [text.partition(" at ")[0] for text in said if text.startswith("- ")]
     assert ended == ["- MQTT client ''", "- MQTT client 'a'"]
+
+
+async def test_a_client_of_3_1_1_that_has_no_room_and_tries_again_is_said_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It can only be sent away, and comes back at once, for as long as the disk is full."""
+    caplog.set_level(logging.INFO, "sapwood.mqtt")
+    async with logged_in(tmp_path, Limits(spool=Spool(max_bytes_up=100))) as (reader, writer):
+        host, port = writer.get_extra_info("peername")[:2]
+        writer.write(publish(1) * 10)
+        await asyncio.wait_for(reader.readexactly(10 * 4), 120)
+        for _ in range(3):
+            again, sending = await asyncio.open_connection(host, port)
+            sending.write(CONNECT + publish(1))
+            assert await asyncio.wait_for(again.read(), 120) == b"\x20\x02\x00\x00"
+            sending.close()
+    said = [each.getMessage() for each in caplog.records]
+    assert sum("a message was refused: " in text for text in said) == 1
 
 
 async def test_others_have_turns_between_the_packets_of_a_client(
