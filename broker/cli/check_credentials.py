@@ -184,7 +184,9 @@ def check_reading(site: Site, file: Path) -> Iterator[SiteFinding]:
 
 
 def _unreadable(paths: list[Path], owner: os.stat_result) -> list[str]:
-    """Asked by a process of that user: no other knows its groups and all folders on the way."""
+    """Asked by a process of that user: no other knows its groups and all folders on the way. That user may
+    take it over, so it has nothing of root's, the terminal least of all.
+    """
     try:
         entry = pwd.getpwuid(owner.st_uid)
         groups = os.getgrouplist(entry.pw_name, entry.pw_gid)
@@ -199,6 +201,8 @@ def _unreadable(paths: list[Path], owner: os.stat_result) -> list[str]:
             extra_groups=groups,
             cwd="/",
             env={},
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
             capture_output=True,
             text=True,
         )

@@ -4,6 +4,7 @@ import asyncio
 import os
 import socket
 import sqlite3
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -23,7 +24,7 @@ from mosquitto_server import MosquittoServer
 from bridges import certificates
 from bridges.dns import multicast
 from bridges.dns.records import NamedParent
-from broker.cli import check_neighbours
+from broker.cli import check_credentials, check_neighbours
 from broker.cli.check import SiteFinding, _taken, check_file, examine
 from broker.cli.demo.plan import free_ports
 from broker.cli.recover import recover_file
@@ -273,6 +274,23 @@ def test_root_is_told_what_the_node_s_user_cannot_read() -> None:
         (folder / "shared").chmod(0o644)
         (one,) = (each.text for each in found(file, "permissions") if each.state == "warning")
         assert ("chown it to user id 4711 and chmod 600 it" in one) == (not mine)
+
+
+def test_the_process_that_looks_for_root_has_neither_its_terminal_nor_its_variables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The node's user may take it over."""
+    run, said = subprocess.run, tmp_path / "said"
+    script = f"echo $$ $(cut -d' ' -f6 /proc/$$/stat) $(readlink /proc/$$/fd/0) $SECRET >{said}"
+
+    def instead(_: list[str], *, user: int, group: int, extra_groups: list[int], **how: Any) -> Any:
+        return run(["/bin/sh", "-c", script], **how)
+
+    monkeypatch.setenv("SECRET", "of root")
+    monkeypatch.setattr(subprocess, "run", instead)
+    check_credentials._unreadable([], tmp_path.stat())
+    process, session, *others = said.read_text().split()
+    assert (session, others) == (process, ["/dev/null"])
 
 
 def test_a_secret_that_is_missing_fails_and_one_that_is_open_warns(
