@@ -52,6 +52,7 @@ def test_a_large_chart_has_its_highest_figure_at_the_top(capsys: pytest.CaptureF
     assert lines[1].split("│") == ["     2.0 KiB ", " " * 30 + "█" + " " * 29]
     assert lines[5].count("█") == 2
     assert lines[8].startswith("           0 │")
+    assert lines[10].split() == ["15", "Jan", "08:00", "UTC", "now"], "as all else on the command line"
 
 
 def test_figures_are_for_people(capsys: pytest.CaptureFixture[str]) -> None:

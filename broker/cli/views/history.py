@@ -74,7 +74,7 @@ def _eighth(value: float | None, most: float, row: int) -> str:
 
 
 def _ago(found: Fields) -> str:
-    return time.strftime("%d %b %H:%M", time.localtime(found["since_s"]))
+    return time.strftime("%d %b %H:%M UTC", time.gmtime(found["since_s"]))
 
 
 def _in_unit(value: float, unit: str) -> str:
