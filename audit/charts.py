@@ -38,8 +38,9 @@ LEVEL_NAMES: Final = ("root", "first level below", "second level", "third level"
 _NO_LEVEL: Final = len(LEVEL_NAMES)
 MOST_REGIONS: Final = 24
 STEPS: Final = (1, 2, 3, 4, 6, 12, 24, 48, 96, 168, 336, 1_000, 10_000, 10**9)
-"""Hours between two labels of the time axis."""
+"""Hours, or days, between two labels of the time axis."""
 AN_HOUR: Final = timedelta(hours=1)
+A_DAY: Final = timedelta(days=1)
 MOST_HOURS: Final = 24 * 31
 LABEL_GAP: Final = 4.0
 """Labels of the growth curve stand at least so many times apart, so that none hides another."""
@@ -97,33 +98,36 @@ def _powers_of_ten(axis: "Axis") -> None:
 
 
 def volume_over_time(rows: Iterable[Row]) -> str:
-    """Advisories an hour, stacked by level. `rows`: of volume_by_hour_level."""
+    """Advisories an hour, of a log of more than `MOST_HOURS` a day, stacked by level. `rows`: of
+    volume_by_hour_level."""
     timed = [row for row in rows if row["hour"] is not None]
     if not timed:
         return ""
-    hours = _hours({row["hour"] for row in timed})
+    seen = {row["hour"] for row in timed}
+    hourly = max(seen) - min(seen) < MOST_HOURS * AN_HOUR
+    times = _times(seen if hourly else {_day(hour) for hour in seen}, AN_HOUR if hourly else A_DAY)
     counts: Counter[tuple[datetime, int]] = Counter()
     for row in timed:
         level = _NO_LEVEL if row["depth"] is None else min(row["depth"], _NO_LEVEL - 1)
-        counts[row["hour"], level] += row["advisories"]
+        counts[row["hour"] if hourly else _day(row["hour"]), level] += row["advisories"]
     levels = sorted({level for _, level in counts})
 
     def paint(axes: "Axes") -> None:
-        bottom = [0] * len(hours)
-        places = range(len(hours))
+        bottom = [0] * len(times)
+        places = range(len(times))
         for index, level in enumerate(levels):
-            heights = [counts[hour, level] for hour in hours]
+            heights = [counts[time, level] for time in times]
             name = "not in the deployment" if level == _NO_LEVEL else LEVEL_NAMES[level]
             axes.bar(places, heights, 0.86, bottom, color=LEVELS[index], label=name)
             bottom = [low + high for low, high in zip(bottom, heights, strict=True)]
-        step = next(step for step in STEPS if len(hours) <= 13 * step)
-        days = {hour.date() for hour in hours}
-        pattern = "%H:%M" if len(days) == 1 else "%d %b %H:%M"
+        step = next(step for step in STEPS if len(times) <= 13 * step)
+        days = {time.date() for time in times}
+        pattern = "%d %b\n%Y" if not hourly else "%H:%M" if len(days) == 1 else "%H:%M\n%d %b"
         axes.set_xlabel(f"{min(days)}, UTC" if len(days) == 1 else f"{min(days)} to {max(days)}, UTC")
-        axes.set_xticks(list(places)[::step], [hour.strftime(pattern) for hour in hours[::step]])
-        axes.set_xlim(-0.6, max(len(hours) - 0.4, 3))
+        axes.set_xticks(list(places)[::step], [time.strftime(pattern) for time in times[::step]])
+        axes.set_xlim(-0.6, max(len(times) - 0.4, 3))
         axes.set_ylim(0, max(bottom) * 1.08)
-        axes.set_ylabel("advisories an hour")
+        axes.set_ylabel(f"advisories {'an hour' if hourly else 'a day'}")
         axes.yaxis.set_major_formatter("{x:,.0f}")
         axes.yaxis.grid(True, color=FAINT)
         axes.set_axisbelow(True)
@@ -132,11 +136,15 @@ def volume_over_time(rows: Iterable[Row]) -> str:
     return _draw(9.6, 3.2, paint)
 
 
-def _hours(seen: set[datetime]) -> list[datetime]:
-    """Every hour from the first to the last, quiet ones too; of long logs only those seen."""
+def _day(hour: datetime) -> datetime:
+    return hour.replace(hour=0)
+
+
+def _times(seen: set[datetime], unit: timedelta) -> list[datetime]:
+    """Every one from the first to the last, quiet ones too; of very long logs only those seen."""
     first, last = min(seen), max(seen)
-    count = round((last - first) / AN_HOUR) + 1
-    return [first + AN_HOUR * number for number in range(count)] if count <= MOST_HOURS else sorted(seen)
+    count = round((last - first) / unit) + 1
+    return [first + unit * number for number in range(count)] if count <= MOST_HOURS else sorted(seen)
 
 
 def spillage_map(rows: Sequence[Row], regions: Sequence[str]) -> str:

@@ -262,6 +262,16 @@ def test_the_same_tables_draw_the_same_picture() -> None:
     assert charts.volume_over_time(rows) == charts.volume_over_time(rows) != ""
 
 
+def test_a_year_is_drawn_by_days_and_no_label_of_time_is_long() -> None:
+    """Eight thousand hours took half a minute, and five megabytes of a page; long labels hid each other."""
+    rows = [{"hour": HOUR + n * charts.AN_HOUR, "depth": 0, "advisories": 5} for n in range(8760)]
+    year, days = charts.volume_over_time(rows), charts.volume_over_time(rows[:100])
+    assert ("advisories a day" in year, "advisories an hour" in days) == (True, True)
+    assert len(year) < 500_000
+    assert "14 Mar" in days
+    assert not re.findall(r">\d\d \w+ \d\d:\d\d<", days)
+
+
 def test_a_deep_tree_has_a_legend_that_fits() -> None:
     """Matplotlib warns, and a warning is an error, where a chart has no room beside its legend."""
     rows = [{"hour": HOUR, "depth": depth, "advisories": 5} for depth in (*range(31), None)]
