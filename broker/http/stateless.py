@@ -10,6 +10,7 @@ nothing is configured; or, for programs and the node's own pages, the token of t
 
 import asyncio
 import base64
+import math
 import secrets
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -174,7 +175,7 @@ class Stateless:
         properties = Properties(
             correlation_id=asked["correlation_id"],
             reply_to=asked["reply_to"],
-            expires_in=int(asked["expires_in"] * 1000),
+            expires_in=math.ceil(asked["expires_in"] * 1000),
             message_id=asked["message_id"],
             headers=_headers(asked["headers"]),
             content_type="" if said == _FORM else said,

@@ -87,6 +87,9 @@ async def test_a_message_goes_in_by_one_request_and_out_by_two(at: Asker) -> Non
     assert await at.received("stock/prices") == []
     assert await at.ask("POST", f"/api/ack/{receipt}") == (200, {"acknowledged": receipt})
     assert (await at.ask("POST", f"/api/ack/{receipt}"))[0] == 404
+    assert (await at.ask("POST", "/api/publish/queue:stock/prices?expires_in=0.0001", b"late"))[0] == 200
+    await asyncio.sleep(0.01)
+    assert await at.received("stock/prices") == []
     assert not at.node.running.core.switch.sessions
 
 
