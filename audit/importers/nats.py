@@ -52,16 +52,15 @@ def _convert(snapshots: DataFrame) -> DataFrame:
 
 
 def _told(taken: DataFrame) -> DataFrame:
-    """(node, turn, peer, direction, destination): what each snapshot has."""
+    """(node, turn, peer, direction, destination): what each snapshot has.
+
+    Wrinkle: columns that a list stands in are copied with each of its subjects; so it has one to itself.
+    """
     leafs = taken.select("node", "turn", F.explode("leafs").alias("leaf"))
-    way = F.when(F.col("leaf.is_spoke"), "down").otherwise("up")
-    subjects = leafs.select(
-        "node",
-        "turn",
-        F.col("leaf.name").alias("peer"),
-        way.alias("direction"),
-        F.explode("leaf.subscriptions_list").alias("destination"),
-    )
+    way = F.when(F.col("leaf.is_spoke"), "down").otherwise("up").alias("direction")
+    peer, listed = F.col("leaf.name").alias("peer"), F.col("leaf.subscriptions_list").alias("subjects")
+    ends = leafs.select("node", "turn", peer, way, listed)
+    subjects = ends.select("node", "turn", "peer", "direction", F.explode("subjects").alias("destination"))
     return subjects.where(~F.startswith("destination", F.lit("$"))).distinct()
 
 
