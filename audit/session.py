@@ -155,9 +155,8 @@ class Starting:
         try:
             if self._java:
                 _begin(conf, java := self._java.result())
-                java.jvm.java.io.File(
-                    self._scratch
-                ).deleteOnExit()  # by Java, as all in it: after this process
+                # By Java, as all in it: after this process.
+                java.jvm.java.io.File(self._scratch).deleteOnExit()
             session = SparkSession.builder.config(conf=conf).getOrCreate()
         except Exception as error:
             raise SetUpError(f"Spark does not start: {_first_line(error)}") from error

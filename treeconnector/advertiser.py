@@ -149,18 +149,17 @@ class Advertiser:
     """
 
     __slots__ = (
-        *(
-            "_audience",
-            "_changed",
-            "_gone",
-            "_leaving",
-            "_linger",
-            "_node",
-            "_offered",
-            "_returned",
-            "_table",
-        ),
-        *("_tally", "_unseen"),
+        "_audience",
+        "_changed",
+        "_gone",
+        "_leaving",
+        "_linger",
+        "_node",
+        "_offered",
+        "_returned",
+        "_table",
+        "_tally",
+        "_unseen",
     )
 
     def __init__(self, table: RoutingTable, audience: Audience, node: str, linger: float = LINGER) -> None:
