@@ -96,7 +96,7 @@ function messagesTable(found, { chosen, ages, choose, look, drop }) {
   return [
     found.more && h("p", { class: "muted" }, `The oldest ${count(list.length)}.`),
     h("div", { class: "framed" }, h("table", { class: "plain" },
-      h("thead", {}, h("tr", {}, h("th", { "aria-label": "Chosen" }, ""), h("th", {}, "Message"), h("th", { class: "number" }, "Age"), h("th", { class: "number" }, "Size"), h("th", {}, "Begins with"), h("th", { "aria-label": "What can be done" }, ""))),
+      h("thead", {}, h("tr", {}, h("th", { "aria-label": "Chosen" }, ""), h("th", {}, "Message"), h("th", { class: "number" }, "Age"), h("th", { class: "number" }, "Size"), h("th", {}, "Begins with"), h("th", { "aria-label": "Actions" }, ""))),
       h("tbody", {}, list.map((message) => h("tr", {},
         h("td", {}, h("input", { type: "checkbox", "aria-label": `Choose ${message.id}`, checked: chosen.has(message.id), disabled: Boolean(message.given), on: { change: (event) => choose(message, event.target.checked) } })),
         h("td", { class: "name" }, h("a", { class: "mono", title: `${message.id}: show its path`, href: `#/trace/message/${encodeURIComponent(message.id)}` }, shortId(message.id)), h("div", { class: "muted" }, aboutOf(message))),
