@@ -140,7 +140,7 @@ def test_a_day_that_is_there_starts_no_spark(tmp_path: Path, capsys: pytest.Capt
     (tmp_path / "sites.csv").write_text("name,parent,role\nhq,,root\n")
     (tmp_path / "log.jsonl").touch()
     asked = [str(tmp_path / "log.jsonl"), "--deployment", str(tmp_path / "sites.csv"), "--day", "2026-03-01"]
-    assert cli.main([*asked, "--history", str(tmp_path / "kept"), "--master", "nowhere"]) == 0
+    assert cli.main([*asked, "--history", str(tmp_path / "kept"), "--master", "spark://nowhere:7077"]) == 0
     assert f"2026-03-01 is in {tmp_path / 'kept'} already, run {run}" in capsys.readouterr().out
 
 

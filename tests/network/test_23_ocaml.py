@@ -322,5 +322,7 @@ async def test_a_call_that_waits_less_ends_first_where_the_node_is_silent(
         await client.create("nobody")
     async with program(ocaml, kind, "wait", network.url("hq"), "nobody") as caller:
         await network.until("hq", lambda status: waiting(status) == 2, "asked twice")
+        async with connect(network.url("hq")) as client:
+            await client.create("later")  # what was sent before is on disk by then, and answered
         network.nodes["hq"].signal(SIGSTOP)
         assert await line(caller) == '"4." of nobody was not answered in time'
