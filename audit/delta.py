@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as arrow
 from pyarrow import Table
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 
 from audit.errors import SetUpError
 from audit.queries import quoted
@@ -139,12 +140,11 @@ def _as_os_error() -> Iterator[None]:
 
 def _anew(change: Callable[[], object]) -> None:
     """Make a change, and anew where another writer's came between: two that begin a table, say."""
+    tries = Retrying(
+        retry=retry_if_exception_type(CommitFailedError), stop=stop_after_attempt(TRIES), reraise=True
+    )
     with _as_os_error():
-        for _ in range(TRIES - 1):
-            with suppress(CommitFailedError):
-                change()
-                return
-        change()
+        tries(change)
 
 
 def _dated(table: Table, tree: str, day: date) -> Table:

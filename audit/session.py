@@ -220,8 +220,11 @@ def _conf(settings: dict[str, str]) -> Any:
 def _refuse_unreachable(master: str) -> None:
     """Raises `SetUpError` where nobody listens at a cluster's address: Spark would try for a minute, and not
     say so."""
+    scheme, _, places = master.partition("://")
+    if scheme != "spark":
+        return
     why = ""
-    for place in master.removeprefix("spark://").split(",") if master.startswith("spark://") else ():
+    for place in places.split(","):
         host, _, port = place.rpartition(":")
         try:
             socket.create_connection((host.strip("[]"), int(port)), CONNECTING_S).close()
@@ -229,8 +232,7 @@ def _refuse_unreachable(master: str) -> None:
             why = why or f"{place}: {getattr(error, 'strerror', None) or error}"
         else:
             return
-    if why:
-        raise SetUpError(f"--master {master}: nobody answers: {why}")
+    raise SetUpError(f"--master {master}: nobody answers: {why}")
 
 
 def end(spark: "SparkSession") -> None:

@@ -158,6 +158,7 @@ class Operation:
     """One method of one path. `answer`: the type of the JSON, None where `media` says more than JSON.
 
     `work`: None = it is served elsewhere and only described here. `body`: type of the request's JSON.
+    `takes`: media type of a body that is no JSON. `accounts`: applications may ask, with theirs or without.
     `errors`: HTTP status and what it means, beside those of all. `remote`: `CELL:NAME` of its command at
     other nodes, that of `System` by its name alone, '' = it has none; its parameter `node`, or that
     of the body, says which node.
@@ -175,6 +176,8 @@ class Operation:
     body: type[msgspec.Struct] | None = None
     errors: Mapping[int, str] = field(default_factory=dict)
     media: str = JSON
+    takes: str = ""
+    accounts: bool = False
     remote: str = ""
     changes: bool = False
     permission: Literal["ancestors", "tree"] = "ancestors"

@@ -49,6 +49,8 @@ PUBLISH: Final = Operation(
     "Send the body as one message. With an account, the session secret or the token.",
     "applications",
     Published,
+    takes="*/*",
+    accounts=True,
     parameters=(
         Parameter("destination", "`queue:NAME`, `queue:NAME@NODE` or `topic:NAME`.", in_path=True),
         Parameter("reply_to", "The queue that an answer goes to."),
@@ -75,6 +77,7 @@ RECEIVE: Final = Operation(
     "Messages of a queue, lent until they are acknowledged or the lease ends.",
     "applications",
     Receipts,
+    accounts=True,
     parameters=(
         Parameter("queue", "The queue's name, with `queue:` in front or without.", in_path=True),
         Parameter("wait", "Seconds to wait where there is none.", "number", default=0, least=0, most=3600),
@@ -90,6 +93,7 @@ ACKNOWLEDGE: Final = Operation(
     "A received message is dealt with.",
     "applications",
     Acknowledged,
+    accounts=True,
     parameters=(Parameter("receipt", "As it came with the message.", in_path=True),),
     errors={403: _REFUSED, 404: "The lease has ended: the message is given again."},
 )

@@ -28,7 +28,7 @@ from config.credentials import (
     site_broker_secret,
     token,
 )
-from config.model import Site
+from config.model import ClientTls, Site
 from sapwood.protocol.errors import SapwoodError
 
 _OF_LINKS: Final = (connector_secret, mesh_secret, children_secrets)
@@ -50,15 +50,20 @@ def check_tls(site: Site) -> Iterator[SiteFinding]:
             listener.certificate,
             lambda: server_context(listener.certificate, listener.key, listener.client_ca),
         )
-    ends = [("TLS to the parent", connector.tls) for connector in site.tree_connectors]
-    ends += [("TLS to the mesh", site.mesh.tls)]
-    ends += [(f"TLS to {broker.uri}", broker.tls) for broker in site.listener.link_brokers]
     renewed = [connector.tls.certificate for connector in site.tree_connectors if connector.renew]
-    for subject, tls in (*ends, ("TLS to the site broker", site.site_broker.tls)):
+    for subject, tls in _dialled(site):
         if tls.ca or tls.certificate:
             settings = TlsSettings(tls.ca, tls.certificate, tls.key, tls.verify_hostname)
             lasting = None if tls.certificate in renewed else tls.certificate
             yield _tls(subject, lasting, lambda settings=settings: client_context(settings))  # type: ignore[misc]
+
+
+def _dialled(site: Site) -> list[tuple[str, ClientTls]]:
+    """All that this node dials, and with which TLS."""
+    ends = [("TLS to the parent", connector.tls) for connector in site.tree_connectors]
+    ends += [("TLS to the mesh", site.mesh.tls)]
+    ends += [(f"TLS to {broker.uri}", broker.tls) for broker in site.listener.link_brokers]
+    return [*ends, ("TLS to the site broker", site.site_broker.tls)]
 
 
 def _tls(subject: str, certificate: Path | None, make: Callable[[], object]) -> SiteFinding:
@@ -174,10 +179,8 @@ def check_reading(site: Site, file: Path) -> Iterator[SiteFinding]:
     user = _called(owner.st_uid)
     named = [file, *_secret_files(site)]
     port = site.listener.tls
-    ends = [site.site_broker.tls, site.mesh.tls]
-    ends += [end.tls for end in site.tree_connectors] + [end.tls for end in site.listener.link_brokers]
-    more = [port.certificate, port.client_ca, *(path for tls in ends for path in (tls.certificate, tls.ca))]
-    named += [path for path in more if path]
+    more = [path for _, tls in _dialled(site) for path in (tls.certificate, tls.ca)]
+    named += [path for path in (port.certificate, port.client_ca, *more) if path]
     for path in _unreadable(sorted({path.absolute() for path in named if path.exists()}), owner):
         text = f"{path} cannot be read by {user}, as whom the node runs: chown it, or open its folder"
         yield SiteFinding("permissions", "failed", text)

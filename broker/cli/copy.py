@@ -19,7 +19,7 @@ from broker.cli.errors import FAILED, WRONG_USE, CommandError
 from broker.cli.node_api import NodeApi
 from broker.cli.output import note, print_json, printable
 from broker.cli.status import size as shown
-from broker.forwards.copying import WORK, Comes, Get, Have, Put, Talk, offer, patience, receive, send
+from broker.forwards.copying import WORK, Comes, Get, Have, Put, Talk, offer, receive, send
 from broker.forwards.folders import FileFault, OtherFault, local_part, local_source
 from sapwood.channels.pipes import PipeBroken
 
@@ -128,9 +128,7 @@ class _Copy:
         source = await talk.work(local_source, self._plan.file)
         try:
             await talk.say(Put(self._plan.path, source.size))
-            async with patience(WORK):
-                have = await talk.answer(Have)
-            await send(talk, source, have, self._tell)
+            await send(talk, source, await talk.hear(Have, WORK), self._tell)
             return source.size
         finally:
             source.close()
@@ -141,8 +139,7 @@ class _Copy:
             have = await offer(talk, part)
             await talk.say(Get(self._plan.path))
             await talk.say(have)
-            async with patience(WORK):
-                comes = await talk.answer(Comes)
+            comes = await talk.hear(Comes, WORK)
             await receive(talk, part, comes, _RESERVE, self._tell)
             return comes.size
         finally:

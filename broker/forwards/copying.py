@@ -130,9 +130,9 @@ class Talk:
     async def say(self, word: Word) -> None:
         await self.give(_write(word) + b"\n")
 
-    async def hear(self, kind: type[Said]) -> Said:
+    async def hear(self, kind: type[Said], within: float | None = None) -> Said:
         """The next word, which is of this kind. Raises `FileFault`, as the other end said or should have."""
-        async with patience(SILENCE):
+        async with patience(SILENCE if within is None else within):
             return await self.answer(kind)
 
     async def answer(self, kind: type[Said]) -> Said:

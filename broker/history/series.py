@@ -78,7 +78,6 @@ async def figures(report: NodeReport, at: float) -> Figures:
     parents = core.neighbourhood.parents()
     main, links = report.diallers.main, list(core.neighbours.values())
     durations, latency = driver.committer.durations, core.statistics.latency
-    usage = resource.getrusage(resource.RUSAGE_SELF)
     totals = {
         **{name: float(core.counters[name]) for name in _COUNTED},
         "refused": float(sum(core.message_admission.refused.values())),
@@ -87,7 +86,7 @@ async def figures(report: NodeReport, at: float) -> Figures:
         "latency_count": float(sum(latency.counts)),
         "commit": durations.total,
         "commit_count": float(sum(durations.counts)),
-        "cpu": usage.ru_utime + usage.ru_stime,
+        "cpu": _cpu(),
     }
     now = {
         "waiting": waiting,
@@ -129,8 +128,12 @@ def _open(link: Neighbour) -> int:
 
 def beginning(at: float) -> Figures:
     """As the node began, with nothing counted: what happens before the first look is told by it."""
+    return Figures(at, defaultdict(float, cpu=_cpu()), {})
+
+
+def _cpu() -> float:
     usage = resource.getrusage(resource.RUSAGE_SELF)
-    return Figures(at, defaultdict(float, cpu=usage.ru_utime + usage.ru_stime), {})
+    return usage.ru_utime + usage.ru_stime
 
 
 def between(before: Figures, after: Figures) -> tuple[float, ...]:

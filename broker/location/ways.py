@@ -178,10 +178,11 @@ class Ways:
 
     def _over_lines(self, addresses: list[Way]) -> list[Way]:
         """Each address over each line; the lines take turns at the first address, then at the second."""
-        steps = {self._step(way) for way in (*self._known(), *addresses)}
-        places = {step: number * len(self._lines) for number, step in enumerate(sorted(steps))}
+        steps = {way: self._step(way) for way in (*self._known(), *addresses)}
+        ordered = sorted(set(steps.values()))
+        places = {step: number * len(self._lines) for number, step in enumerate(ordered)}
         return [
-            replace(way, local=line, place=places[self._step(way)] + number)
+            replace(way, local=line, place=places[steps[way]] + number)
             for way in addresses
             for number, line in enumerate(self._lines)
         ]
@@ -261,8 +262,8 @@ class Ways:
         """Than this one, as it stands now: DNS may have given it another priority since it was dialled."""
         known = [each for each in self._known() if each.uri == way.uri or not self.one_of_many()]
         pairs = self._over_lines(known)
-        present = [each for each in pairs if (each.uri, each.local) == (way.uri, way.local)]
-        return await self._strategy.better(present[0] if present else way, pairs)
+        present = next((each for each in pairs if (each.uri, each.local) == (way.uri, way.local)), way)
+        return await self._strategy.better(present, pairs)
 
     def _of_better_ways(self, way: Way) -> "list[Finder]":
         """The domains that may name a better way than this one, which none of them has named."""

@@ -368,8 +368,8 @@ class MqttReading:
         """Nobody can read it: the switch makes it a dead letter, and the connection goes on."""
         client, where = self._client.client_id, frame.destination
         _log.warning("! MQTT client %r is not given %s messages of %s: %s", client, frame.count, where, error)
-        numbers = frame.first, frame.first + frame.count - 1
-        self._refusals.append(RefuseDelivery(*numbers, f"UNREADABLE: {error}"))
+        last = frame.first + frame.count - 1
+        self._refusals.append(RefuseDelivery(frame.first, last, f"UNREADABLE: {error}"))
 
     # --- answers
 

@@ -202,10 +202,6 @@ module Make (Io : S.IO) = struct
 
   (* --- life *)
 
-  let fresh_token () =
-    let source = Random.State.make_self_init () in
-    String.concat "" ("ocaml-" :: List.init 4 (fun _ -> Printf.sprintf "%08x" (Random.State.bits source)))
-
   let proof account secret =
     match (account, secret) with
     | Some (name, password), _ -> [ ("authorization", "Basic " ^ Base64.encode_string (name ^ ":" ^ password)) ]
@@ -222,7 +218,7 @@ module Make (Io : S.IO) = struct
           {
             host;
             port;
-            token = (match token with Some token -> token | None -> fresh_token ());
+            token = (match token with Some token -> token | None -> "ocaml-" ^ Task.fresh ());
             place = { uri; account; secret; ca; certificate };
             proof = proof account secret;
             help = uri ^ "/docs";

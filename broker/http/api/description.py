@@ -8,7 +8,6 @@ from typing import Any, Final
 import msgspec
 
 from broker.api.operation import JSON, Error, Operation, Parameter
-from broker.api.stateless import ACKNOWLEDGE, PUBLISH, RECEIVE
 
 _WHERE: Final = "#/components/schemas/{name}"
 _SUFFIX: Final = re.compile(rb'(\w)Answer"')
@@ -25,7 +24,6 @@ where the body, the first line or the head is too long."""
 _REFUSED: Final = (
     "The token is needed, the page is of another origin, or the Host is no name of this machine."
 )
-_OF_APPLICATIONS: Final = (PUBLISH, RECEIVE, ACKNOWLEDGE)
 _COMMON: Final = {400: "A parameter or the body is not what was expected.", 403: _REFUSED}
 
 
@@ -71,12 +69,12 @@ def _operation(operation: Operation, of: Schemas) -> dict[str, Any]:
             **{str(status): _error(text, of) for status, text in errors},
         },
     }
-    if operation in _OF_APPLICATIONS:
+    if operation.accounts:
         found["security"] = [{}, {"token": []}, {"account": []}]
     if operation.parameters:
         found["parameters"] = [_parameter(parameter) for parameter in operation.parameters]
-    if operation is PUBLISH:
-        found["requestBody"] = {"description": "The message.", "content": {"*/*": {"schema": {}}}}
+    if operation.takes:
+        found["requestBody"] = {"description": "The message.", "content": {operation.takes: {"schema": {}}}}
     elif operation.body is not None:
         whole = any(each.required for each in msgspec.structs.fields(operation.body))
         found["requestBody"] = {"required": whole, "content": {JSON: {"schema": of[operation.body]}}}
