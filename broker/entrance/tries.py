@@ -5,9 +5,10 @@ however many addresses try: the oldest are forgotten first. IPv6 gives everybody
 the network counts.
 """
 
-import ipaddress
 from collections.abc import Callable
 from typing import Final
+
+from broker.intake.addresses import network_of
 
 FREE: Final = 10
 """Wrong tries that an address has at once; one comes back to it each second."""
@@ -36,24 +37,24 @@ class Tries:
 
     def delay(self, host: str) -> float | None:
         """Seconds that a try of this address has to wait; None: too many wait already."""
-        until = self._until.get(_network(host))
+        until = self._until.get(network_of(host))
         wait = 0.0 if until is None else max(0.0, until - self._clock() - FREE)
-        if wait and self._waiting.get(_network(host), 0) >= MOST_WAITING:
+        if wait and self._waiting.get(network_of(host), 0) >= MOST_WAITING:
             return None
         return wait
 
     def waits(self, host: str) -> None:
         """A try waits; `waited` ends that."""
-        self._waiting[_network(host)] = self._waiting.get(_network(host), 0) + 1
+        self._waiting[network_of(host)] = self._waiting.get(network_of(host), 0) + 1
 
     def waited(self, host: str) -> None:
-        left = self._waiting.pop(_network(host), 1) - 1
+        left = self._waiting.pop(network_of(host), 1) - 1
         if left > 0:
-            self._waiting[_network(host)] = left
+            self._waiting[network_of(host)] = left
 
     def failed(self, host: str) -> None:
         """A try was wrong."""
-        now, network = self._clock(), _network(host)
+        now, network = self._clock(), network_of(host)
         until = max(now, self._until.pop(network, now)) + 1
         if len(self._until) >= _MOST_ADDRESSES:
             self._forget(now)
@@ -64,13 +65,3 @@ class Tries:
             del self._until[network]
         while len(self._until) >= _MOST_ADDRESSES:
             del self._until[next(iter(self._until))]
-
-
-def _network(host: str) -> str:
-    try:
-        address = ipaddress.ip_address(host.partition("%")[0])
-    except ValueError:
-        return host[:64]
-    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is None:
-        return str(ipaddress.ip_network((address, 64), strict=False))
-    return str(address)

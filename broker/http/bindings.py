@@ -15,6 +15,7 @@ from broker.core.sessions.sessions import Connection
 from broker.entrance.entrance import Caller
 from broker.http.ports import NodePort
 from broker.intake import Guest
+from broker.intake.addresses import shown
 from sapwood.protocol.session_frames import NodeFrame
 
 if TYPE_CHECKING:
@@ -41,6 +42,11 @@ class HttpLine:
         return f"<HttpLine {self.bound!r}{' gone' if self.gone else ''}>"
 
     @property
+    def address(self) -> str:
+        """Where it comes from, for people."""
+        return shown(self.transport.get_extra_info("peername"))
+
+    @property
     def connection(self) -> Connection:
         """The session's connection. Raises `NotLoggedIn`."""
         if self.bound is None:
@@ -49,8 +55,8 @@ class HttpLine:
 
     def caller(self, account: str, secret: str, *, near: bool) -> Caller:
         """Who asks to log in."""
-        shown = shown_by(self.transport.get_extra_info("peercert"))
-        return Caller("http", address_of(self.transport), near, account, secret, shown)
+        certificate = shown_by(self.transport.get_extra_info("peercert"))
+        return Caller("http", self.address, near, account, secret, certificate)
 
     def login(self, token: str, rights: Rights) -> None:
         """Bind the connection to the session `token`. Raises `SwitchError`."""
@@ -58,8 +64,7 @@ class HttpLine:
             raise Busy(TOO_MANY)
         connection = self.bound
         if connection is None:
-            address = address_of(self.transport)
-            connection = Connection(nothing_is_pushed, address, "http", rights, self._end)
+            connection = Connection(nothing_is_pushed, self.address, "http", rights, self._end)
         elif connection.rights is not rights:
             raise BadRequest("this connection is logged in as somebody else already: open one for each")
         self._node.switch.login(connection, token)
@@ -133,12 +138,6 @@ class Bindings:
         if found is None:
             raise NotLoggedIn("the connection is closed")
         return found
-
-
-def address_of(transport: asyncio.BaseTransport) -> str:
-    """Where a connection comes from, for people."""
-    name = transport.get_extra_info("peername")
-    return f"{name[0]}:{name[1]}" if isinstance(name, tuple) and len(name) > 1 else str(name or "unknown")
 
 
 def nothing_is_pushed(_frame: NodeFrame) -> None:

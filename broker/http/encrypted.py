@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Final
 
 from broker.intake import Guest
+from broker.intake.addresses import UNKNOWN, shown
 
 Failed = Callable[[str, str], None]
 _HANDSHAKE: Final = 15
@@ -43,7 +44,7 @@ class Encrypted(sslproto.SSLProtocol):
         handshake: asyncio.Future[None] = loop.create_future()
         self._failed = failed
         self._guest = guest
-        self._address = "an unknown address"
+        self._address = UNKNOWN
         self._spoke = False
         super().__init__(
             loop, protocol, context, handshake, server_side=True, ssl_handshake_timeout=_HANDSHAKE
@@ -56,9 +57,7 @@ class Encrypted(sslproto.SSLProtocol):
         return self._app_transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        name = transport.get_extra_info("peername")
-        if isinstance(name, tuple):
-            self._address = f"{name[0]}:{name[1]}"
+        self._address = shown(transport.get_extra_info("peername"))
         super().connection_made(transport)
 
     def connection_lost(self, exc: BaseException | None) -> None:

@@ -23,6 +23,7 @@ from broker.enrolment.messages import (
     Renew,
 )
 from broker.http.guard import address, from_a_web_page
+from broker.intake.addresses import network_of
 
 if TYPE_CHECKING:
     from broker.enrolment.registrar import Registry
@@ -48,12 +49,12 @@ class RequestAllowance:
 
     def take(self, host: str) -> bool:
         """Whether `host` may make a request now; counts it."""
-        now = self._clock()
-        left, at = self._left.pop(host, (float(TRIES), now))
+        now, network = self._clock(), network_of(host)
+        left, at = self._left.pop(network, (float(TRIES), now))
         left = min(TRIES, left + (now - at) * PER_SECOND)
         while len(self._left) >= _MOST_ADDRESSES:
             del self._left[next(iter(self._left))]
-        self._left[host] = (max(0.0, left - 1), now)
+        self._left[network] = (max(0.0, left - 1), now)
         return left >= 1
 
 

@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 from broker.core.sessions.masking import masked
 from broker.entrance.near import is_near, of_a_proxy
 from broker.entrance.operators import HERE, Asker, Operators
+from broker.intake.addresses import shown
 from config.operators import Role
 
 if TYPE_CHECKING:
@@ -183,8 +184,7 @@ def _is_address(host: str) -> bool:
 
 def address(request: "web.BaseRequest") -> str:
     """Where a request comes from, for people."""
-    name = extra(request, "peername")
-    return f"{name[0]}:{name[1]}" if isinstance(name, tuple) and len(name) > 1 else str(name or "unknown")
+    return shown(extra(request, "peername"))
 
 
 def extra(request: "web.BaseRequest", what: str) -> Any:

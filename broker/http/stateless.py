@@ -26,7 +26,7 @@ from broker.core.errors import TOO_MANY, BadRequest, Busy, NotFound, SwitchError
 from broker.core.sessions.rights import FULL, Rights
 from broker.core.sessions.sessions import Connection
 from broker.http.api.api import error_of
-from broker.http.bindings import Bindings, HttpLine, address_of, nothing_is_pushed
+from broker.http.bindings import Bindings, HttpLine, nothing_is_pushed
 from broker.http.guard import PageOrigin, address, asker, page_of, why_not
 from broker.http.ports import NodePort
 from broker.http.refusals import cut_when_refused, plain_body
@@ -205,7 +205,7 @@ class Stateless:
         of_one = sum(each.rights.who == rights.who for each in self._leases.values())
         if len(self._leases) >= MOST_LEASES or of_one >= MOST_OF_ONE:
             raise Busy(f"{of_one} leases of yours, {len(self._leases)} of all: acknowledge, or wait")
-        lease = Lease(self._node, rights, address_of(line.transport), self._forget)
+        lease = Lease(self._node, rights, line.address, self._forget)
         self._leases[lease.name] = lease
         found: list[Fetched] = []
         try:
@@ -262,7 +262,7 @@ def _headers(text: str) -> dict[str, Any]:
 
 
 def _connection(line: HttpLine, rights: Rights) -> Connection:
-    return Connection(nothing_is_pushed, address_of(line.transport), "http", rights)
+    return Connection(nothing_is_pushed, line.address, "http", rights)
 
 
 def _received(lease: Lease, fetched: Fetched) -> Received:

@@ -3,6 +3,7 @@
 | module | |
 |---|---|
 | `acceptor` | takes connections from listening sockets, as far as the node's admission lets them in |
+| `addresses` | addresses of those who connect: for people, and as they count |
 | `admission` | how many connections a node's ports have at once: in all, and of strangers |
 | `listeners` | listening sockets, and how many files this process may have open |
 | `narrow` | reads a stranger's connection in small pieces |

@@ -8,13 +8,13 @@ been one for longest makes room for the next, but not within `GRACE` of its comi
 Applications do not get the last places, so that a link always finds one.
 """
 
-import ipaddress
 import logging
 import time
 from collections import Counter
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
+from broker.intake.addresses import network_of
 from treeconnector.wording import counted
 
 _log = logging.getLogger("sapwood.intake")
@@ -24,7 +24,6 @@ _SAY_EVERY: Final = 10.0
 _OWN_FILES: Final = 64
 _FEWEST: Final = 16
 _SHARE_OF_LINKS: Final = 8
-_SUBNET: Final = 64
 
 
 class Bounds(NamedTuple):
@@ -125,7 +124,7 @@ class Admission:
 
     def admit(self, address: str) -> Guest | None:
         """A place for a connection from `address` (an IP address); None: it is to be closed at once."""
-        host = _host(address)
+        host = network_of(address)
         of_host = self._of_host.get(host, {})
         if len(of_host) >= self.bounds.strangers_per_address and not self._make_room(of_host, "address"):
             self.turn_away("address", host)
@@ -243,18 +242,3 @@ _WHY: Final = {
 }
 REASONS: Final = tuple(_WHY)
 """Why connections are closed, or not accepted."""
-
-
-def _host(address: str) -> str:
-    """An address as it counts: of IPv6 its network, of which anybody has all addresses."""
-    try:
-        found = ipaddress.ip_address(address.partition("%")[0])
-    except ValueError:
-        return address
-    if found.version == 4:
-        return str(found)
-    if found.ipv4_mapped is not None:
-        return str(found.ipv4_mapped)
-    if found.is_loopback:
-        return str(found)
-    return str(ipaddress.ip_network((found, _SUBNET), strict=False))

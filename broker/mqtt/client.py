@@ -28,6 +28,7 @@ from bridges.mqtt.readers import Acknowledged, Alike
 from broker.core.node import NodeCore
 from broker.core.sessions.sessions import Connection, Window
 from broker.intake import Guest
+from broker.intake.addresses import shown
 from broker.mqtt.connecting import Connecting
 from broker.mqtt.names import DoorNames
 from broker.mqtt.packet_ids import ReceivedIds
@@ -101,9 +102,8 @@ class MqttConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)  # uvloop's is none of asyncio's classes
-        peer = transport.get_extra_info("peername") or ("?", 0)
-        shown = f"{peer[0]}:{peer[1]}"
-        self.connection = Connection(self._said, shown, "mqtt", rights=None, end=self._sent_away)
+        address = shown(transport.get_extra_info("peername"))
+        self.connection = Connection(self._said, address, "mqtt", rights=None, end=self._sent_away)
         beside = transport.get_extra_info("kept", int)  # what has come of a WebSocket's frame
         self._outlet = Outlet(
             self._host,

@@ -111,6 +111,12 @@ def test_tries_come_back_and_are_counted_for_each_address() -> None:
     assert [tries.take("10.0.0.1") for _ in range(2)] == [True, False]
 
 
+def test_all_of_an_ipv6_network_have_the_tries_of_one_address() -> None:
+    tries = RequestAllowance(lambda: 0.0)
+    assert sum(tries.take(f"2001:db8::{number:x}") for number in range(2 * TRIES)) == TRIES
+    assert tries.take("2001:db8:0:1::1")
+
+
 def test_addresses_that_are_remembered_are_bounded() -> None:
     tries = RequestAllowance(lambda: 0.0)
     for number in range(10_000):
