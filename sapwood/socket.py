@@ -5,7 +5,9 @@
 """
 
 import asyncio
+import contextlib
 import os
+import socket
 import ssl
 from collections import deque
 from collections.abc import Collection
@@ -96,13 +98,29 @@ class Socket:
         return not (self._heard or before.goes_on(traffic(line)))
 
     async def close(self) -> None:
+        """End it. A transport that is closed lasts until the far end has read all, which may be never; so
+        what has not gone out by then is given up.
+        """
+        line = _same(self._opened.get_extra_info("socket"))
         try:
             async with asyncio.timeout(CLOSE_TIMEOUT):
                 await self._opened.close()
         except (TimeoutError, *self._errors):
             pass
         finally:
+            if line:
+                with contextlib.suppress(OSError), line:
+                    line.shutdown(socket.SHUT_RDWR)
             await self._session.close()
+
+
+def _same(line: Any) -> socket.socket | None:
+    """The connection of a transport, whose own socket cannot be shut down. None: it is closed, or there are
+    no more files.
+    """
+    with contextlib.suppress(OSError):
+        return socket.socket(fileno=os.dup(line.fileno())) if line is not None else None
+    return None
 
 
 def _explain(error: BaseException, uri: str, timeout: float) -> str:

@@ -319,7 +319,7 @@ class MqttConnection(asyncio.Protocol):
         self.answer_after_commit(packets.answer(packets.PUBCOMP, number, reason))
 
     def _subscribe(self, packet: Subscribe | Unsubscribe) -> None:
-        self._subscribing = Subscribing(self._reading, packet)
+        self._subscribing = Subscribing(self._reading, packet, self.most_packet)
         self._subscribe_on()
 
     def _subscribe_on(self) -> None:

@@ -126,6 +126,8 @@ class Connecting:
             self._refuse(Reason.PROTOCOL_ERROR, "data of an extended authentication, and no method of it")
         elif not self._guest.may_log_in:
             self._refuse(Reason.UNAVAILABLE, TOO_MANY)
+        elif (size := len(self._accepted(present=False))) > (most := self.wishes.most_packet):
+            self._refuse(Reason.PACKET_TOO_LARGE, f"its CONNACK has {size} bytes, and it takes {most}")
         else:
             self._check_will(connect, publishing)
             self._ask_who_it_is(connect, publishing)
@@ -176,9 +178,9 @@ class Connecting:
     def _refusal(self, reason: int, why: str) -> bytes:
         if not self.is_5:
             return packets.connack(present=False, code=in_connack(reason))
-        said = packets.connack(present=False, code=reason, said={Name.REASON_STRING: why[:_LONGEST_WHY]})
-        fits = len(said) <= self.wishes.most_packet
-        return said if fits else packets.connack(present=False, code=reason, said=NONE)
+        explained: Properties = {Name.REASON_STRING: why[:_LONGEST_WHY]}
+        tries = (packets.connack(present=False, code=reason, said=each) for each in (explained, NONE))
+        return next((each for each in tries if len(each) <= self.wishes.most_packet), b"")
 
     # --- what is kept of it
 
@@ -197,10 +199,14 @@ class Connecting:
         token = self._client.session
         kept_sessions = self._client.core.kept_sessions
         present = self._port.resume(token) is not None
-        self._client.write(packets.connack(present=present, code=0, said=self._said() if self.is_5 else None))
+        self._client.write(self._accepted(present=present))
         if not (present or self.wishes.expires_in):
             return None
         return kept_sessions.keep(token, self.wishes.expires_in)
+
+    def _accepted(self, *, present: bool) -> bytes:
+        """The CONNACK of a client that may come in."""
+        return packets.connack(present=present, code=0, said=self._said() if self.is_5 else None)
 
     def _said(self) -> Properties:
         said: dict[Name, object] = {

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from bridges.mqtt import packets
+from bridges.mqtt.fields import PacketError
 from bridges.mqtt.properties import NONE
 from broker.mqtt.reading import MqttReading
-from broker.mqtt.reasons import REFUSED
+from broker.mqtt.reasons import REFUSED, Reason
 
 
 class Answered(Protocol):
@@ -37,9 +38,16 @@ class Returning:
 
 
 class Subscribing:
-    """One of these packets on its way. `codes`: the answers so far, in the order of its filters."""
+    """One of these packets on its way. `codes`: the answers so far, in the order of its filters. Raises
+    `PacketError` where its answer has more than the `most` bytes that the client takes.
+    """
 
-    def __init__(self, reading: MqttReading, packet: packets.Subscribe | packets.Unsubscribe) -> None:
+    def __init__(
+        self, reading: MqttReading, packet: packets.Subscribe | packets.Unsubscribe, most: int
+    ) -> None:
+        size = len(packets.suback(packet.packet_id, bytes(len(packet.filters)), NONE))
+        if size > most:
+            raise PacketError(f"its answer has {size} bytes, and it takes {most}", Reason.PACKET_TOO_LARGE)
         self._reading = reading
         self.packet = packet
         self.codes: list[int] = []

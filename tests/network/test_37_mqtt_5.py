@@ -275,6 +275,32 @@ def test_mqtt5_3_1_2_11_4_a_packet_that_the_client_does_not_take_is_a_dead_lette
     assert any("TOO_LARGE" in reason and "takes 64" in reason for reason in door.dead())
 
 
+def test_mqtt5_3_1_2_11_4_a_client_that_takes_no_connack_is_refused_with_one_that_it_takes(
+    door: DoorNode,
+) -> None:
+    name = fresh("till")
+    with connected(door, name, said=b"\x27\x00\x00\x00\x10") as wire:
+        for most, code in ((5, b"\x20\x03\x00\x95\x00"), (4, b"")):
+            with Wire5(door.port) as other:
+                said = b"\x27" + most.to_bytes(4)
+                other.say(packet(CONNECT, text("MQTT") + b"\x05\x02\x00\x00\x05" + said + text(name)))
+                if code:
+                    assert other.expect(CONNACK).body == code[2:]
+                other.closed()
+        wire.silent()
+
+
+@pytest.mark.parametrize(("kind", "options"), [(SUBSCRIBE, b"\x01"), (UNSUBSCRIBE, b"")])
+def test_mqtt5_3_1_2_11_4_a_client_that_does_not_take_the_answer_for_its_filters_is_told_so(
+    door: DoorNode, kind: int, options: bytes
+) -> None:
+    filters = [(fresh("t"), 1) for _ in range(16)]
+    with connected(door, said=b"\x27\x00\x00\x00\x14") as wire:
+        assert wire.subscribe(*filters[:15]) == bytes([1]) * 15
+        wire.say(packet(kind, b"\x00\x01\x00" + b"".join(text(name) + options for name, _ in filters), 2))
+        assert wire.told() == 0x95
+
+
 def test_mqtt5_3_2_2_3_6_a_packet_that_the_node_does_not_take_ends_the_connection_with_its_reason(
     door: DoorNode,
 ) -> None:

@@ -300,6 +300,23 @@ async def test_a_node_that_comes_later_is_waited_for(played: Any) -> None:
     await client.close()
 
 
+async def test_a_line_that_nobody_reads_ends_with_its_client(
+    played: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sapwood.socket.CLOSE_TIMEOUT", 0.1)
+    client = await connect(played.uri, timeout=0.1).open()
+    line = client._session._socket._opened._conn.transport
+    played.line._req.transport.pause_reading()
+    for _ in range(16):
+        await client.publish("queue:a", bytes(1 << 20))
+    while not line.get_write_buffer_size():
+        await asyncio.sleep(0)
+    await client.close(wait=False)
+    async with asyncio.timeout(30):
+        while line.get_write_buffer_size():
+            await asyncio.sleep(0.01)
+
+
 async def test_a_silent_node_is_left(played: Any) -> None:
     async with connect(played.uri, keep_alive=0.05) as client:
         await played.until(lambda: any(type(frame).__name__ == "SessionPing" for frame in played.frames))

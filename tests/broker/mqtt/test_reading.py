@@ -15,7 +15,7 @@ from broker.mqtt.subscribing import Subscribing
 
 
 def subscribe(client: Any, *filters: tuple[str, int]) -> list[int]:
-    packet = Subscribing(client.reading, Subscribe(1, filters))
+    packet = Subscribing(client.reading, Subscribe(1, filters), client.most_packet)
     assert packet.go_on(lambda: False)
     return packet.codes
 
