@@ -39,6 +39,7 @@ tree of nodes the other side is. There are two ways to use it.
 
    With the header 'Sapwood-Tell: yes' a send is 404 QUEUE_DOES_NOT_EXIST where nobody has the queue, or is
    answered so at REPLY_TO. With 'Sapwood-Expires-In: SECONDS' nobody is given the message after that time.
+   An ack with 'Sapwood-Reject: REASON' makes it a dead letter.
 
    200 = done, with an empty body where there is no result; 400 = not understood; 403 = log in first;
    404 = no such queue or message here; 413 = too large; 429 QUEUE_FULL = too many of your messages wait

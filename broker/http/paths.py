@@ -58,8 +58,8 @@ def whole(text: str) -> int:
 
 
 def lifetime(text: str) -> int:
-    """A time in seconds, as whole milliseconds, 1 at least. Raises `BadRequest`."""
-    return max(round(seconds(text, MOST_NUMBER / 1000) * 1000), 1)
+    """A time in seconds, as whole milliseconds, no less of them and 1 at least. Raises `BadRequest`."""
+    return max(math.ceil(seconds(text, MOST_NUMBER / 1000) * 1000), 1)
 
 
 def seconds(text: str, longest: float) -> float:

@@ -65,6 +65,7 @@ class Facts(NamedTuple):
     `here`: it comes from this very machine. `home`: a queue that it makes is to keep its messages here.
     `tell`: where nobody serves the queue that it sends to, it wants to be told. `lifetime`: the seconds that
     what it sends lives, as they are said; '' = for ever. `task`: what it is sent for, '' = nothing.
+    `reject`: why nobody can deal with what it acknowledges; '' = it is dealt with.
     """
 
     refused: str
@@ -75,6 +76,7 @@ class Facts(NamedTuple):
     tell: bool = False
     lifetime: str = ""
     task: str = ""
+    reject: str = ""
 
 
 class VerbRequest(NamedTuple):
@@ -101,6 +103,7 @@ HOME: Final = "Sapwood-Home"
 TELL: Final = "Sapwood-Tell"
 LIFETIME: Final = "Sapwood-Expires-In"
 TASK: Final = "Sapwood-Task"
+REJECT: Final = "Sapwood-Reject"
 NOTE: Final = "Sapwood-Note"
 """The header that tells apart what is 200 for the sake of deployed clients."""
 NOT_FOUND: Final = "NOT_FOUND: no such message waits for an acknowledgement of this session"
@@ -128,8 +131,9 @@ def facts_of(request: Any) -> Facts:
     elif is_rebound(request):
         refused = "the Host header names another machine: use localhost, or an address"
     home, tell = (request.headers.get(each, "").strip().lower() == "yes" for each in (HOME, TELL))
-    lifetime, task = (request.headers.get(each, "") for each in (LIFETIME, TASK))
-    return Facts(refused, *credentials(request), is_here(request), home, tell, lifetime, unquote(task))
+    lifetime, task, reject = (request.headers.get(each, "") for each in (LIFETIME, TASK, REJECT))
+    said = (lifetime, unquote(task), unquote(reject))
+    return Facts(refused, *credentials(request), is_here(request), home, tell, *said)
 
 
 class Verbs:
@@ -238,8 +242,12 @@ class Verbs:
     def _acknowledge(self, line: HttpLine, asked: VerbRequest, reply: Reply) -> None:
         connection = line.connection
         (number,) = paths.exactly(asked.parts, "/ack/ID", 1)
+        done, why = _empty(reply), asked.facts.reject
         try:
-            self._node.switch.acknowledge(connection, paths.whole(number), _empty(reply))
+            if why:
+                self._node.switch.reject(connection, paths.whole(number), why, done)
+            else:
+                self._node.switch.acknowledge(connection, paths.whole(number), done)
         except NotFound:  # to a deployed client an error here is the end of its receiver
             reply(VerbAnswer(note=NOT_FOUND))
         self._node.wake()

@@ -15,38 +15,6 @@ let each f items =
 
 let most_depth = 1000
 
-(* The parser is recursive: depth is counted before it runs. *)
-let depth text =
-  let rec count place now most in_text =
-    if place >= String.length text then most
-    else
-      match text.[place] with
-      | '\\' when in_text -> count (place + 2) now most in_text
-      | '"' -> count (place + 1) now most (not in_text)
-      | ('[' | '{') when not in_text -> count (place + 1) (now + 1) (max most (now + 1)) false
-      | (']' | '}') when not in_text -> count (place + 1) (now - 1) most false
-      | _ -> count (place + 1) now most in_text
-  in
-  count 0 0 0 false
-
-let of_string text =
-  if depth text > most_depth then wrong "deeper than %d levels" most_depth
-  else try Yojson.Safe.from_string text with Yojson.Json_error said -> wrong "no JSON: %s" said
-
-let kind : t -> string = function
-  | `Null -> "null"
-  | `Bool _ -> "a boolean"
-  | `Int _ | `Intlit _ -> "a whole number"
-  | `Float _ -> "a number"
-  | `String _ -> "a text"
-  | `List _ -> "an array"
-  | `Assoc _ -> "an object"
-  | `Tuple _ | `Variant _ -> "no JSON"
-
-(* Of several fields of one name the last counts. *)
-let find (fields : (string * t) list) name =
-  List.fold_left (fun found (each, value) -> if String.equal each name then Some value else found) None fields
-
 (* [after place] continuation bytes, of which the first is from [low] to [high]. *)
 let is_utf_8 text =
   let size = String.length text in
@@ -71,6 +39,45 @@ let is_utf_8 text =
     && good (place + count + 1)
   in
   good 0
+
+(* The parser is recursive, and takes more than JSON has: comments, names without quotes, NaN. So depth is counted before it
+   runs, and what stands outside of texts is looked at. *)
+let depth text =
+  let rec count place now most in_text =
+    if place >= String.length text then most
+    else
+      match text.[place] with
+      | '\000' .. '\031' when in_text -> wrong "no JSON: a control character in a text"
+      | '\\' when in_text -> count (place + 2) now most in_text
+      | '"' -> count (place + 1) now most (not in_text)
+      | _ when in_text -> count (place + 1) now most in_text
+      | '[' | '{' -> count (place + 1) (now + 1) (max most (now + 1)) false
+      | ']' | '}' -> count (place + 1) (now - 1) most false
+      | each when String.contains " \t\r\n,:+-.0123456789eEtrufalsn" each -> count (place + 1) now most false
+      | each -> wrong "no JSON: %C outside of a text" each
+  in
+  count 0 0 0 false
+
+let of_string text =
+  if not (is_utf_8 text) then wrong "no JSON: no UTF-8"
+  else if depth text > most_depth then wrong "deeper than %d levels" most_depth
+  else
+    try Yojson.Safe.from_string text
+    with Yojson.Json_error said -> wrong "no JSON: %s" (if is_utf_8 said then said else String.escaped said)
+
+let kind : t -> string = function
+  | `Null -> "null"
+  | `Bool _ -> "a boolean"
+  | `Int _ | `Intlit _ -> "a whole number"
+  | `Float _ -> "a number"
+  | `String _ -> "a text"
+  | `List _ -> "an array"
+  | `Assoc _ -> "an object"
+  | `Tuple _ | `Variant _ -> "no JSON"
+
+(* Of several fields of one name the last counts. *)
+let find (fields : (string * t) list) name =
+  List.fold_left (fun found (each, value) -> if String.equal each name then Some value else found) None fields
 
 let to_string (json : t) =
   match Yojson.Safe.to_string ~std:true json with

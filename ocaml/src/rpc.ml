@@ -228,7 +228,9 @@ module Make (Io : S.IO) (Session : S.SESSION with type 'a io = 'a Io.t) = struct
     let node = match String.split_on_char '@' reply_to with [ _; node ] -> node | _ -> "" in
     let fresh = List.exists (fun prefix -> String.starts_with ~prefix reply_to) [ "transient-"; "queue:transient-" ] in
     if origin = "" || (not fresh) || List.mem node [ ""; origin ] || is_incarnation node then None
-    else Some (Printf.sprintf "%s may have answers sent to fresh queues of its own, not to %S" origin reply_to)
+    else
+      let shown = if String.length reply_to > 100 then String.sub reply_to 0 100 else reply_to in
+      Some (Printf.sprintf "PERMIT: %s may have answers sent to fresh queues of its own, not to %s" origin shown)
 
   (* Give the reply to the node, for as long as it has no room. *)
   let rec reply session (message : Message.t) text =
@@ -249,7 +251,7 @@ module Make (Io : S.IO) (Session : S.SESSION with type 'a io = 'a Io.t) = struct
     match why_not_answered message with
     | Some said ->
         !Errors.log (Printf.sprintf "sapwood: ! %s: a request is not served: %s" queue said);
-        Session.ack session message.id
+        Session.reject session message.id said
     | None ->
         Io.with_task message.task_id (fun () ->
             answer queue interfaces message >>= fun text ->

@@ -100,7 +100,7 @@ module type SESSION = sig
   val subscribe : ?until:float -> t -> string -> unit io
 
   val subscribed : t -> string -> bool
-  (** False once a fresh queue has gone with its session. *)
+  (** False once a fresh queue has gone with its session, or the node refused it when the session was made anew. *)
 
   val send :
     ?until:float ->
@@ -122,6 +122,10 @@ module type SESSION = sig
       is made anew meanwhile. [until] may come nearer while it waits. *)
 
   val ack : ?until:float -> t -> int64 -> unit io
+
+  val reject : ?until:float -> t -> int64 -> string -> unit io
+  (** Say that nobody can deal with this message: it becomes a dead letter, with the reason. *)
+
   val list : t -> string -> string list io
 end
 

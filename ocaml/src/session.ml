@@ -114,14 +114,17 @@ module Make (Io : S.IO) = struct
 
   let get path = (`GET, path, [], "")
 
-  (* A session that may be a new one needs its queues again. A fresh queue that is no more is forgotten. *)
+  (* A session that may be a new one needs its queues again. One that it does not get is forgotten: a fresh queue that is
+     no more, or one that the program may not have any longer. *)
   let rec again session line ~until = function
     | [] -> Io.return ()
     | ((path, headers) as each) :: rest ->
         Io.catch
           (fun () -> ask session line ~least:shortest_login ~until (`GET, path, headers, "") >>= fun _ -> Io.return ())
           (function
-            | Errors.Refused { code = "NOT_FOUND"; _ } ->
+            | Errors.Refused { code; text; _ } ->
+                if code <> "NOT_FOUND" then
+                  !Errors.log (Printf.sprintf "sapwood: ! %s is refused from now on: %s" path text);
                 Io.atomic (fun () -> session.kept <- List.filter (fun one -> one <> each) session.kept);
                 Io.return ()
             | error -> Io.fail error)
@@ -293,6 +296,10 @@ module Make (Io : S.IO) = struct
 
   let ack ?until session id =
     request ?until:(at until) session (get (path [ "ack"; Int64.to_string id ])) >>= fun _ -> Io.return ()
+
+  let reject ?until session id reason =
+    let headers = [ ("sapwood-reject", encoded reason) ] in
+    request ?until:(at until) session (`GET, path [ "ack"; Int64.to_string id ], headers, "") >>= fun _ -> Io.return ()
 
   let list session prefix =
     request session (get (path [ "list"; prefix ])) >>= fun text ->

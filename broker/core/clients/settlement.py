@@ -3,6 +3,7 @@
 from collections.abc import Container
 from itertools import islice
 from sys import maxsize
+from typing import Final
 
 from broker.core.context import Context
 from broker.core.delivery.delivery import Dispatcher
@@ -11,6 +12,8 @@ from broker.core.messages.queue import Queue, QueueEntry
 from broker.core.messages.trace import RETURNED
 from broker.core.routing.forwarding import Forwarder
 from broker.core.sessions.sessions import ConsumerDelivery, PushConsumer, Session
+
+_MOST_SAID: Final = 300
 
 
 class Settlement:
@@ -70,7 +73,7 @@ class Settlement:
             touched.update((queue.name, queue) for queue in given.consumer.queues)
             if bits:
                 given.consumer.took(-bits.bit_count())
-                self._dispatcher.bury_part(entry, bits, reason)
+                self._dispatcher.bury_part(entry, bits, reason[:_MOST_SAID])
             self._clear(session, given, touched)
         for queue in touched.values():
             self._forwarder.dispatch(queue)

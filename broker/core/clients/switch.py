@@ -53,7 +53,7 @@ from treeconnector.interests import Interests
 from treeconnector.patterns import check_pattern
 
 _MAX_TOKEN, _MOST_READERS = 255, 10_000
-_AT_ONCE, _MOST_SAID = 100, 300
+_AT_ONCE = 100
 
 Outcome = Callable[[SwitchError | None], None]
 
@@ -289,16 +289,17 @@ class Switch:
         count = self._settlement.acknowledge(session, transfer, transfer)
         if was_full:
             self._transfers.offer(session)
-        if not count and not self._returned(session, transfer):
-            raise NotFound(f"no message {transfer} waits for an acknowledgement of this session")
+        if not count:
+            returned = self._transfers.settle_returned(session, transfer)
+            if returned is None:
+                raise NotFound(f"no message {transfer} waits for an acknowledgement of this session")
+            self._settlement.count(returned, 1)
         self._context.next_commit.then(lambda: done(None))
 
-    def _returned(self, session: Session, transfer: int) -> bool:
-        """Was it given to a session that is no more, and is with nobody now?"""
-        entry = self._transfers.settle_returned(session, transfer)
-        if entry is not None:
-            self._settlement.count(entry, 1)
-        return entry is not None
+    def reject(self, connection: Connection, transfer: int, reason: str, done: Outcome) -> None:
+        """Nobody can deal with one message: it is a dead letter. `done` is called after the commit."""
+        self._settlement.refuse(self._session(connection), transfer, transfer, f"REJECTED: {reason}")
+        self._context.next_commit.then(lambda: done(None))
 
     # --- transfers
 
@@ -310,7 +311,7 @@ class Switch:
         found = self._transfers.transfer(session, connection, ack_to, waiter)
         refused, self._transfers.unreadable = self._transfers.unreadable, []
         for given, why in refused:
-            self._settlement.refuse(session, given.first, given.last, why[:_MOST_SAID])
+            self._settlement.refuse(session, given.first, given.last, why)
         return found
 
     def when_told(self, found: list[Fetched], call: Callable[[], None]) -> None:
@@ -385,8 +386,7 @@ class Switch:
             case RefuseDelivery(first, last, again=True):
                 self._settlement.take_back(self._session(connection), first, last)
             case RefuseDelivery(first, last, reason):
-                why = f"REJECTED: {reason}"[:_MOST_SAID]
-                self._settlement.refuse(self._session(connection), first, last, why)
+                self._settlement.refuse(self._session(connection), first, last, f"REJECTED: {reason}")
             case Login():
                 self._login(connection, frame)
             case Create(request, name, home):

@@ -166,6 +166,24 @@ async def test_plain_clients_and_streaming_clients_share_queues(running: Node, p
     assert await plain("/transfer/-1/0", line=line) == (200, b'{"messages":[]}')
 
 
+async def test_what_a_plain_client_can_do_nothing_with_is_a_dead_letter(running: Node) -> None:
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=1)) as one_line:
+
+        async def ask(verb: str, path: str, **options: Any) -> str:
+            async with one_line.request(verb, uri(running) + path, **options) as answer:
+                assert answer.status == 200
+                return await answer.text()
+
+        for path in ("/login/till-7", "/create/sales", "/subscribe/sales"):
+            await ask("GET", path)
+        await ask("POST", "/send/sales/1", data=b"no sale")
+        (((number, _),),) = json.loads(await ask("GET", "/transfer/-1/10")).values()
+        await ask("GET", f"/ack/{number}", headers={"Sapwood-Reject": "k%C3%A4se: no sale"})
+        assert json.loads(await ask("GET", "/transfer/-1/0")) == {"messages": []}
+        dead = json.loads(await ask("GET", "/api/status"))["dead"]["reasons"]
+    assert list(dead) == ["REJECTED: käse: no sale"]
+
+
 async def test_a_blocked_transfer_is_woken(running: Node, plain: Any) -> None:
     reader, writer = await dial(running, plain, "reader"), await dial(running, plain, "writer")
     _, name = await plain("/create", line=reader)

@@ -164,6 +164,14 @@ async def test_who_asks_is_told_that_a_queue_does_not_exist(port: Any) -> None:
     assert (await client.ask("/send/absent/1/back", method="POST", body=b"x")).status == 200
 
 
+async def test_less_than_a_millisecond_of_a_life_is_a_whole_one(port: Any) -> None:
+    """As for all others who say how long a message lives: it lives no shorter than that."""
+    client = await reading(port)
+    await client.ask("/send/q/1", method="POST", body=b"x", headers=("Sapwood-Expires-In: 0.0012",))
+    ((_, message),) = port.node.switch.queues["q"]
+    assert message.properties.expires_in == 2
+
+
 async def test_an_acknowledgement_of_what_is_not_here_is_200_with_a_note(port: Any) -> None:
     """An error would end the receiver of a deployed client, which acknowledges twice after a broken line."""
     client = await reading(port)
