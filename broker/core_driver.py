@@ -171,7 +171,9 @@ class CoreDriver:
         admission = self.core.message_admission
         if not admission.closed:
             _log.warning(
-                "! the disk is full: node %s takes nothing before there is space", self.core.context.name
+                "! the disk is full: node %s takes nothing before there is space; if the disk has some, its"
+                " quota is full",
+                self.core.context.name,
             )
         admission.disk_room = 0
 
@@ -315,5 +317,5 @@ class CoreDriver:
         admission = self.core.message_admission
         free = 0 if self.committer.lacks_space else self.store.disk_free()
         admission.disk_room, admission.memory_room = self._room.left(free, time.monotonic())
-        if admission.disk_room > 0:
-            self.store.lay_ballast()
+        if admission.disk_room > 0 and not self.store.lay_ballast():
+            admission.disk_room = 0  # a quota: the disk's free bytes do not tell

@@ -1,7 +1,7 @@
 """Why the store cannot be used. Every text names the file and what to do.
 
 StoreError (sapwood.protocol.errors)
-├── StoreFull       the disk is full
+├── StoreFull       the disk is full, or somebody's quota of it
 ├── StoreIOFailed   the disk, or the database library, failed to read or write
 ├── StoreCorrupt    the file is no sound database: `sapwood node recover`
 ├── StoreBusy       another process has it
@@ -13,6 +13,7 @@ Law: after an error at a write or commit nothing more is accepted. What was ackn
 import errno
 import os
 import sqlite3
+import tempfile
 from pathlib import Path
 from typing import Final
 
@@ -20,11 +21,12 @@ from sapwood.protocol.errors import StoreError
 
 _PRIMARY_CODE: Final = 0xFF
 _NEARLY_FULL: Final = 64 * 1024
+NO_SPACE: Final = frozenset((errno.ENOSPC, errno.EDQUOT))
 _UNREAD: Final = "or the disk failed to read it: look for that in the system's log first (journalctl -k)"
 
 
 class StoreFull(StoreError):
-    """The disk is full."""
+    """The disk is full, or this user's quota of it."""
 
 
 class StoreIOFailed(StoreError):
@@ -66,7 +68,7 @@ def mapped(error: BaseException, path: Path) -> StoreError:
             " folder (data)"
         )
     if isinstance(error, OSError):
-        return _full(path) if error.errno == errno.ENOSPC else _failed(path, str(error))
+        return _full(path) if error.errno in NO_SPACE else _failed(path, str(error))
     code = (getattr(error, "sqlite_errorcode", None) or 0) & _PRIMARY_CODE
     if code == sqlite3.SQLITE_FULL or (code == sqlite3.SQLITE_IOERR and _no_space(path)):
         return _full(path)
@@ -80,10 +82,15 @@ def mapped(error: BaseException, path: Path) -> StoreError:
 
 
 def _no_space(path: Path) -> bool:
+    """SQLite tells a quota from no other fault, and the disk's free bytes leave quotas out: so write some."""
     try:
-        return disk_free(path.parent) < _NEARLY_FULL
-    except OSError:
-        return False
+        with tempfile.TemporaryFile(dir=path.parent) as probe:
+            probe.write(os.urandom(_NEARLY_FULL))
+            probe.flush()
+            os.fsync(probe.fileno())
+    except OSError as error:
+        return error.errno in NO_SPACE
+    return False
 
 
 def _full(path: Path) -> StoreFull:

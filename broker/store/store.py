@@ -314,9 +314,9 @@ class Store:
         """Bytes that may still be written on the disk that holds the database; the ballast comes first."""
         return self._guarded(lambda: max(disk_free(self.path.parent) - self._ballast.missing, 0), reads=True)
 
-    def lay_ballast(self) -> None:
-        """Keep some space for later, if it is not kept already. Caller's duty: there is enough."""
-        self._ballast.lay()
+    def lay_ballast(self) -> bool:
+        """Keep some space for later, if it is not kept already. Returns whether there was enough."""
+        return self._ballast.lay(self._checkpoints.log_bytes() if self._checkpoints else 0)
 
     def try_again(self) -> bool:
         """After `StoreFull`: nothing of the last commit is kept, and there may be a further one.

@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import os
 import secrets
 from collections.abc import Callable
 from dataclasses import replace
@@ -102,6 +103,28 @@ async def test_a_disk_that_takes_nothing_though_it_says_that_it_has_room_keeps_t
         node.driver._look_at_room()
         assert node.ready
     assert caplog.text.count("the disk is full: node hq takes nothing before there is space") == 1
+    await node.stop()
+
+
+async def test_a_quota_that_leaves_no_room_for_the_ballast_closes_the_node(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk says that it has room, and the node opened after each commit."""
+    quota = 1
+
+    def fallocate(descriptor: int, start: int, length: int) -> None:
+        if length > quota:
+            raise OSError(errno.EDQUOT, "Disk quota exceeded")
+
+    node = Node(_site(tmp_path))
+    await node.start()
+    monkeypatch.setattr(os, "posix_fallocate", fallocate)
+    node.driver.store._ballast.drop()
+    node.driver._look_at_room()
+    assert "nearly full" in (await node.status())["refusing"]
+    quota = 1 << 30
+    node.driver._look_at_room()
+    assert node.ready
     await node.stop()
 
 

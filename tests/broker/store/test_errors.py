@@ -1,4 +1,5 @@
 import errno
+import os
 import sqlite3
 
 import pytest
@@ -26,6 +27,7 @@ def raised(code: int, text: str = "text") -> sqlite3.OperationalError:
         (raised(sqlite3.SQLITE_NOTADB), StoreCorrupt, "is damaged: text. It is left as it is"),
         (raised(sqlite3.SQLITE_BUSY), StoreBusy, "locked by another program"),
         (OSError(errno.ENOSPC, "No space"), StoreFull, "Make space and start"),
+        (OSError(errno.EDQUOT, "Disk quota exceeded"), StoreFull, "Make space and start"),
         (
             OSError(errno.EACCES, "Permission denied", "/data"),
             StoreIOFailed,
@@ -45,3 +47,14 @@ def test_each_error_is_told_apart_and_names_the_file(tmp_path, error, kind, text
 def test_an_error_of_ours_stays_itself(tmp_path):
     error = StoreFull("full")
     assert mapped(error, tmp_path) is error
+
+
+def test_sqlite_does_not_tell_a_quota_from_a_disk_that_fails(tmp_path, monkeypatch):
+    def exceed(_descriptor: int) -> None:
+        raise OSError(errno.EDQUOT, "Disk quota exceeded")
+
+    failed = raised(sqlite3.SQLITE_IOERR | 3 << 8, "disk I/O error")
+    assert type(mapped(failed, tmp_path / "node.db")) is StoreIOFailed
+    monkeypatch.setattr(os, "fsync", exceed)
+    assert type(mapped(failed, tmp_path / "node.db")) is StoreFull
+    assert not list(tmp_path.iterdir())
