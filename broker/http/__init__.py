@@ -3,6 +3,7 @@
 | module | |
 |---|---|
 | `api` | the HTTP JSON API: the operations of `broker.api` served, and described |
+| `answers` | answers in JSON: values that were asked for, and errors |
 | `app` | the application on the node's one port: everything that is served there, by path |
 | `bindings` | client connections of the node's port, and which session each is bound to |
 | `channel_endpoint` | where programs of operators open channels: `GET /channel/NODE/NAME` |

@@ -13,11 +13,11 @@ from typing import Any, Final, TypeAlias, cast
 
 from aiohttp import web
 
-from broker.core.errors import TOO_MANY, SwitchError
+from broker.core.errors import TOO_MANY, Busy, SwitchError
 from broker.forwards.application_channels import is_of_application
 from broker.forwards.forwards import OPENING
 from broker.forwards.local_end import LocalEnd
-from broker.http.api.api import error_of
+from broker.http.answers import error_of
 from broker.http.guard import address, asker, from_a_web_page
 from broker.http.link_endpoint import Endpoint, Guests, not_upgraded, parting
 from broker.http.offer_endpoint import ChannelUser, application, offered
@@ -74,7 +74,7 @@ class ChannelEndpoint(Endpoint):
             return not_upgraded(request, "channels are WebSockets: `sapwood forward` opens them")
         guest = self._guests(request)
         if guest is not None and not guest.may_log_in:
-            return parting(request, web.json_response({"code": "BUSY", "text": TOO_MANY}, status=503))
+            return parting(request, error_of(Busy(TOO_MANY)))
         if _is_for_operators(request):
             return await self._for_operator(request, opened, guest)
         return await self._for_application(request, opened, guest)
@@ -126,8 +126,7 @@ class ChannelEndpoint(Endpoint):
         """Serve whoever has proved who it is, until that is over or it may not go on."""
         most = MOST if _is_for_operators(request) else MOST // 2
         if self._places >= most:
-            text = f"{most} channels are open here: close one"
-            return parting(request, web.json_response({"code": "BUSY", "text": text}, status=503))
+            return parting(request, error_of(Busy(f"{most} channels are open here: close one")))
         self._places += 1
         try:
             return await self._serve(request, opened, guest, work, cut)
@@ -169,7 +168,7 @@ class ChannelEndpoint(Endpoint):
             for part in request.match_info.values():
                 node_name(part)
         except InvalidName as error:
-            return web.json_response({"code": "BAD_REQUEST", "text": str(error)}, status=400)
+            return error_of(error)
         return None
 
     async def _make(self, who: ChannelUser, pipe: WebSocketPipe) -> None:

@@ -4,12 +4,12 @@ import platform
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final
 
-import msgspec
 from aiohttp import web
 
 from broker.api import sessions
 from broker.api.pages import MOST, Cut
 from broker.core.errors import NotLoggedIn
+from broker.http.answers import encode
 from broker.http.api.description import node_version
 from broker.http.bindings import Bindings
 from broker.http.guard import from_a_web_page, why_not
@@ -38,8 +38,7 @@ class Diagnostics:
         found: dict[str, Any] = {"node": "sapwood", "ready": self._node.ready, **_WHERE}
         if why_not(request, self._settings.operators) is None or self._is_logged_in(request):
             found |= await self._dump()
-        body = msgspec.json.encode(found, enc_hook=str)
-        return web.Response(body=body + b"\n", content_type="application/json")
+        return web.Response(body=encode(found) + b"\n", content_type="application/json")
 
     def _is_logged_in(self, request: web.Request) -> bool:
         """As an application that may do everything."""

@@ -13,17 +13,20 @@ made once. A stream ends with its client or with the node.
 """
 
 import asyncio
+import contextlib
 import inspect
 import math
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from typing import Any, Final
 
-import msgspec
 from aiohttp import web
 
 from broker.api import queues, tree
 from broker.api.pages import MOST, Cut
+from broker.core.errors import BadRequest, Busy
+from broker.http.answers import encode, error_of
+from broker.http.api.following import stream
 from broker.http.ports import NodePort
 from broker.http.refusals import cut_when_refused, refusal
 from broker.http.settings import HttpSettings
@@ -31,9 +34,7 @@ from broker.http.settings import HttpSettings
 MOST_READERS: Final = 64
 SHORTEST_INTERVAL: Final = 0.2
 LONGEST_INTERVAL: Final = 60.0
-PATIENCE: Final = 30.0
 _CHILDREN: Final = 5 * MOST
-_encoder = msgspec.json.Encoder(enc_hook=str)
 Parts = Mapping[str, Callable[[], Any | Awaitable[Any]]]
 
 
@@ -60,7 +61,7 @@ class _Part:
             now = asyncio.get_running_loop().time()
             if now - self._made_at >= SHORTEST_INTERVAL:
                 made = self._make()
-                self._body = _encoder.encode(await made if inspect.isawaitable(made) else made)
+                self._body = encode(await made if inspect.isawaitable(made) else made)
                 self._made_at = now
         return self._body
 
@@ -92,54 +93,38 @@ class LiveEndpoint:
         unknown = [name for name in names if name not in self._parts]
         if unknown or not names:
             known = ", ".join(self._parts)
-            return _refused(400, "BAD_REQUEST", f"parts: {unknown[:5]} is not among {known}")
+            return error_of(BadRequest(f"parts: {unknown[:5]} is not among {known}"))
         interval = _interval(request.query.get("interval", "1"))
         if interval is None:
-            return _refused(400, "BAD_REQUEST", "interval: expected seconds, as 1 or 0.5")
+            return error_of(BadRequest("interval: expected seconds, as 1 or 0.5"))
         if self._readers >= MOST_READERS:
-            return _refused(503, "BUSY", f"{MOST_READERS} others are reading this stream: close one")
+            return error_of(Busy(f"{MOST_READERS} others are reading this stream: close one"))
         self._readers += 1
         try:
             with cut_when_refused(request, self._settings.operators):
-                return await self._stream(request, names, interval)
+                return await stream(self._updates(names, interval), request)
         finally:
             self._readers -= 1
 
-    async def _stream(self, request: web.Request, names: list[str], interval: float) -> web.StreamResponse:
-        response = web.StreamResponse(
-            headers={"Content-Type": "application/x-ndjson", "Cache-Control": "no-store"}
-        )
+    async def _updates(self, names: list[str], interval: float) -> AsyncGenerator[bytes, None]:
         loop = asyncio.get_running_loop()
-        skipped = 0
-        try:
-            await response.prepare(request)
-            due = loop.time()
-            while not self._ending.is_set() and _is_open(request):
-                async with asyncio.timeout(PATIENCE):
-                    await response.write(await self._update(names, skipped))
-                missed = max(0, math.floor((loop.time() - due) / interval))
-                skipped += missed
-                due += (missed + 1) * interval
-                await self._sleep(due - loop.time())
-        except (ConnectionError, TimeoutError):
-            if request.transport is not None:
-                request.transport.abort()
-        return response
+        due, skipped, ends = loop.time(), 0, False
+        while not ends:
+            yield await self._update(names, skipped)
+            missed = max(0, math.floor((loop.time() - due) / interval))
+            skipped += missed
+            due += (missed + 1) * interval
+            ends = await self._ends_within(due - loop.time())
 
     async def _update(self, names: list[str], skipped: int) -> bytes:
         parts = [b',"%b":%b' % (name.encode(), await self._parts[name].body()) for name in names]
         return b'{"at":%d,"skipped":%d%b}\n' % (time.time() * 1000, skipped, b"".join(parts))
 
-    async def _sleep(self, seconds: float) -> None:
-        try:
+    async def _ends_within(self, seconds: float) -> bool:
+        with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(max(seconds, 0)):
                 await self._ending.wait()
-        except TimeoutError:
-            return
-
-
-def _is_open(request: web.Request) -> bool:
-    return request.transport is not None and not request.transport.is_closing()
+        return self._ending.is_set()
 
 
 def _interval(text: str) -> float | None:
@@ -148,7 +133,3 @@ def _interval(text: str) -> float | None:
     except ValueError:
         return None
     return min(max(seconds, SHORTEST_INTERVAL), LONGEST_INTERVAL) if math.isfinite(seconds) else None
-
-
-def _refused(status: int, code: str, text: str) -> web.Response:
-    return web.json_response({"code": code, "text": text}, status=status)

@@ -25,7 +25,7 @@ from broker.core.clients.transfers import Fetched
 from broker.core.errors import TOO_MANY, BadRequest, Busy, NotFound, SwitchError
 from broker.core.sessions.rights import FULL, Rights
 from broker.core.sessions.sessions import Connection
-from broker.http.api.api import error_of
+from broker.http.answers import answer_of, error_of
 from broker.http.bindings import Bindings, HttpLine, nothing_is_pushed
 from broker.http.guard import PageOrigin, address, asker, page_of, why_not
 from broker.http.ports import NodePort
@@ -39,7 +39,6 @@ MOST_LEASES: Final = 1000
 MOST_OF_ONE: Final = 500
 _FORM: Final = "application/x-www-form-urlencoded"
 """Said by curl of whatever it posts, so it says nothing."""
-_encoder = msgspec.json.Encoder(enc_hook=str)
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -122,11 +121,7 @@ class Stateless:
                     answer = await work(request, line, rights)
             except SapwoodError as error:
                 return error_of(error, STATUS)
-            return web.Response(
-                body=_encoder.encode(answer),
-                content_type="application/json",
-                headers={"Cache-Control": "no-store"},
-            )
+            return answer_of(answer)
 
         return handle
 

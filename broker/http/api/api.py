@@ -3,35 +3,22 @@
 An application may be built before the node runs.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Any
 
-import msgspec
 from aiohttp import web
 
 from broker.api.asking import carry_out
 from broker.api.operation import JSON, NDJSON, Operation
 from broker.api.table import OPERATIONS
 from broker.core.errors import SwitchError
+from broker.http.answers import answer_of, encode, error_of
 from broker.http.api.description import describe
 from broker.http.api.following import stream
 from broker.http.guard import address, asker
 from broker.http.ports import NodePort
 from broker.http.refusals import cut_when_refused, plain_body, refusal
 from broker.http.settings import HttpSettings
-from sapwood.protocol.errors import SapwoodError
-
-_STATUS: Final = {
-    "NOT_FOUND": 404,
-    "BAD_REQUEST": 400,
-    "GIVEN": 409,
-    "REFUSED": 409,
-    "TOO_LARGE": 413,
-    "QUEUE_FULL": 429,
-    "BUSY": 503,
-    "UNREACHABLE": 504,
-}
-_encoder = msgspec.json.Encoder(enc_hook=str)
 
 
 class Api:
@@ -61,7 +48,7 @@ class Api:
         if refused is not None:
             return refused
         if not self._description:
-            self._description = _encoder.encode(describe(self.operations))
+            self._description = encode(describe(self.operations))
         return web.Response(body=self._description, content_type="application/json")
 
     def _handler(self, operation: Operation) -> Any:
@@ -84,17 +71,6 @@ class Api:
                         return await stream(answer, request)
             except SwitchError as error:
                 return error_of(error)
-            return web.Response(
-                body=_encoder.encode(answer),
-                content_type="application/json",
-                headers={"Cache-Control": "no-store"},
-            )
+            return answer_of(answer)
 
         return handle
-
-
-def error_of(error: SapwoodError, statuses: Mapping[str, int] = _STATUS) -> web.Response:
-    code, text = (error.code, error.text) if isinstance(error, SwitchError) else ("BAD_REQUEST", str(error))
-    return web.json_response(
-        {"code": code, "text": text.removeprefix(f"{code}: ")}, status=statuses.get(code, 409)
-    )

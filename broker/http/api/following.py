@@ -1,4 +1,4 @@
-"""Operations that answer with a stream: lines of JSON, until the client goes or the node ends."""
+"""Answers that are a stream: lines of JSON, until the client goes or the node ends."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -9,7 +9,7 @@ from aiohttp import web
 
 from broker.api.operation import NDJSON
 
-_PATIENCE: Final = 30.0
+PATIENCE: Final = 30.0
 
 
 async def stream(lines: AsyncGenerator[bytes, None], request: web.Request) -> web.StreamResponse:
@@ -18,12 +18,13 @@ async def stream(lines: AsyncGenerator[bytes, None], request: web.Request) -> we
         first = await anext(events)
         response = web.StreamResponse(headers={"Content-Type": NDJSON, "Cache-Control": "no-store"})
         try:
-            await response.prepare(request)
-            await response.write(first)
+            async with asyncio.timeout(PATIENCE):
+                await response.prepare(request)
+                await response.write(first)
             async for line in events:
                 if request.transport is None or request.transport.is_closing():
                     break
-                async with asyncio.timeout(_PATIENCE):
+                async with asyncio.timeout(PATIENCE):
                     await response.write(line)
         except (ConnectionError, TimeoutError):
             if request.transport is not None:

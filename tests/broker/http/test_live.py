@@ -11,6 +11,7 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from broker.entrance.operators import Operators
 from broker.http import live
+from broker.http.api import following
 from broker.http.live import LiveEndpoint
 from broker.http.settings import HttpSettings
 
@@ -131,7 +132,7 @@ async def test_a_slow_reader_gets_skipped_updates_and_nothing_piles_up() -> None
 
 
 async def test_a_reader_that_takes_nothing_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live, "PATIENCE", 0.1)
+    monkeypatch.setattr(following, "PATIENCE", 0.1)
     app, _, endpoint = build(size=30_000_000)
     async with TestClient(TestServer(app)) as client:
         _, writer = await asyncio.open_connection("127.0.0.1", client.port)
