@@ -103,7 +103,7 @@ class CoreDriver:
     @property
     def ready(self) -> bool:
         """Does it take messages, whichever way they go?"""
-        return self.failure is None and not self.refusing and not self.committer.stands
+        return self.failure is None and not self.refusing
 
     @property
     def refusing(self) -> str:
@@ -315,6 +315,7 @@ class CoreDriver:
 
     def _look_at_room(self) -> None:
         admission = self.core.message_admission
+        admission.disk_stands = self.committer.stands
         free = 0 if self.committer.lacks_space else self.store.disk_free()
         admission.disk_room, admission.memory_room = self._room.left(free, time.monotonic())
         if admission.disk_room > 0 and not self.store.lay_ballast():

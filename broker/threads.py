@@ -40,13 +40,18 @@ def end_process(words: bytes) -> None:
     Wrinkle: without memory no line of a log can be made, and its lock may be another's.
     """
     try:
-        os.set_blocking(_STANDARD_ERROR, False)  # a pipe that nobody reads would keep the process
-        try:
-            os.write(_STANDARD_ERROR, words)
-        finally:
-            os.set_blocking(_STANDARD_ERROR, True)  # others may share it
+        say(words)
     finally:
         os._exit(1)
+
+
+def say(words: bytes) -> None:
+    """On standard error, whatever else stands still. Raises OSError."""
+    os.set_blocking(_STANDARD_ERROR, False)  # a pipe that nobody reads would keep the process
+    try:
+        os.write(_STANDARD_ERROR, words)
+    finally:
+        os.set_blocking(_STANDARD_ERROR, True)  # others may share it
 
 
 def last_word(why: str) -> bytes:

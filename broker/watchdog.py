@@ -18,10 +18,17 @@ from broker import threads
 PATIENCE: Final = 300
 """Seconds. One step may take long where a slow disk has much to give; neighbours give the node up before."""
 _EVERY: Final = 1.0
+_SAYS_AFTER: Final = 10
+_STILL: Final = (
+    f"! the node has stood still for {_SAYS_AFTER} s, and answers nobody: its disk does not answer, or it is"
+    f" a mistake in Sapwood. After {PATIENCE} s its process ends\n"
+).encode()
 
 
 class Watchdog:
     """`moves`: whether what the loop waits for goes on; asked by the loop every second. `end`: told the end.
+
+    `say`: told once that the loop stands.
 
     Raises `NoThread`.
     """
@@ -33,17 +40,19 @@ class Watchdog:
         patience: int = PATIENCE,
         every: float = _EVERY,
         end: Callable[[bytes], object] = threads.end_process,
+        say: Callable[[bytes], object] = threads.say,
     ) -> None:
         self._moves = moves
         self._patience = patience
         self._every = every
         self._end = end
+        self._say = say
         self._words = threads.last_word(
             f"it has stood still for {patience} s. Its disk does not answer, or it is a mistake in Sapwood"
         )
         self._loop = asyncio.get_running_loop()
-        self._lives = self._stopped = False
-        self._still = 0
+        self._lives = self._stopped = self._turns = False
+        self._still = self._silent = 0
         self._beat()
         threads.begin(self._watch, "sapwood-watchdog")
 
@@ -63,6 +72,7 @@ class Watchdog:
         self._patience, self._still, self._lives = patience, 0, True
 
     def _beat(self) -> None:
+        self._turns = True
         if self._moves():
             self._lives = True
         self._timer = self._loop.call_later(self._every, self._beat)
@@ -72,7 +82,16 @@ class Watchdog:
         while not self._stopped:
             with contextlib.suppress(MemoryError):
                 time.sleep(self._every)
+                self._speak()
                 self._look()
+
+    def _speak(self) -> None:
+        """The loop itself would say that its disk does not answer; one that stands cannot."""
+        self._silent = 0 if self._turns else self._silent + 1
+        self._turns = False
+        if self._silent == _SAYS_AFTER and not self._stopped:
+            with contextlib.suppress(OSError):
+                self._say(_STILL)
 
     def _look(self) -> None:
         if self._lives:

@@ -3,6 +3,8 @@
 Law: a finding names a file and never says what is in it.
 """
 
+import contextlib
+import grp
 import os
 import pwd
 import ssl
@@ -33,6 +35,7 @@ from sapwood.protocol.errors import SapwoodError
 
 _OF_LINKS: Final = (connector_secret, mesh_secret, children_secrets)
 _SHORTEST: Final = 16
+_SYSTEMD: Final = 10
 _GUESSED: Final = (
     f"fewer than {_SHORTEST} characters: whoever hears a handshake, or is taken for the other end, can guess"
     " it and ask nobody; make another one, as `openssl rand -base64 24` does"
@@ -182,7 +185,10 @@ def check_reading(site: Site, file: Path) -> Iterator[SiteFinding]:
     more = [path for _, tls in _dialled(site) for path in (tls.certificate, tls.ca)]
     named += [path for path in (port.certificate, port.client_ca, *more) if path]
     for path in _unreadable(sorted({path.absolute() for path in named if path.exists()}), owner):
-        text = f"{path} cannot be read by {user}, as whom the node runs: chown it, or open its folder"
+        text = (
+            f"{path} cannot be read by {user}, as whom the node runs: chown it, open its folder, or give the"
+            " node's unit its group (SupplementaryGroups=)"
+        )
         yield SiteFinding("permissions", "failed", text)
 
 
@@ -195,6 +201,7 @@ def _unreadable(paths: list[Path], owner: os.stat_result) -> list[str]:
         groups = os.getgrouplist(entry.pw_name, entry.pw_gid)
     except KeyError:
         groups = [owner.st_gid]
+    groups += _groups_of_units()
     script = 'for path; do [ -r "$path" ] || printf "%s\\0" "$path"; done'
     try:
         done = subprocess.run(  # noqa: S603 - words of ours, and paths as such
@@ -212,6 +219,18 @@ def _unreadable(paths: list[Path], owner: os.stat_result) -> list[str]:
     except OSError:  # root that may not be another user, as in some containers
         return []
     return done.stdout.split("\0")[:-1]
+
+
+def _groups_of_units() -> Iterator[int]:
+    """That systemd gives nodes beside those of their user."""
+    show = ["systemctl", "show", "--property=SupplementaryGroups", "--value", "sapwood*.service"]
+    try:
+        said = subprocess.run(show, capture_output=True, text=True, timeout=_SYSTEMD)  # noqa: S603 - our words
+    except (OSError, subprocess.SubprocessError):
+        return
+    for name in said.stdout.split():
+        with contextlib.suppress(KeyError):
+            yield int(name) if name.isdigit() else grp.getgrnam(name).gr_gid
 
 
 def check_certificate(site: Site) -> Iterator[SiteFinding]:

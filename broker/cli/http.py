@@ -63,6 +63,15 @@ def lines(
                 yield json.loads(line)
 
 
+def why_not_ready(url: str, tls: Tls | None = None) -> str:
+    """Why a node takes no messages, '' if it does. A satellite without a core takes them."""
+    try:
+        with _answer(url, "/readyz", "GET", "", tls, TIMEOUT, None):
+            return ""
+    except CommandError as error:
+        return "" if "disconnected" in str(error) else str(error)
+
+
 @contextmanager
 def _answer(
     url: str, path: str, method: str, token: str, tls: Tls | None, timeout: float, body: Any

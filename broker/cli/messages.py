@@ -3,14 +3,14 @@
 import asyncio
 import sys
 from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from broker.cli.errors import WRONG_USE, CommandError, read_given
-from broker.cli.http import node_url
+from broker.cli.http import node_url, why_not_ready
 from broker.cli.output import note, patience, print_json
 from broker.cli.tls import Tls
 from sapwood.client import Client, connect
@@ -27,8 +27,11 @@ if TYPE_CHECKING:
     from sapwood.options import Reach
     from sapwood.subscription import Subscription
 
+Result = TypeVar("Result")
 CONNECT_TIMEOUT: Final = 10.0
 CREDIT: Final = 256
+_ASKS_EVERY: Final = 30.0
+"""Seconds without a confirmation after which a node is asked whether it takes messages at all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,10 +136,20 @@ async def _send(
     options: dict[str, Any] = {"persistent": what.persistent, "retained": what.retained, **what.properties}
     async with login.client() as client:
         if destination.kind is not Kind.TOPIC or not payloads:
-            await client.send_many(destination, payloads, **options)
+            await _confirmed(client.send_many(destination, payloads, **options), login)
             return None
-        await client.send_many(destination, payloads[:-1], **options)
-        return await client.send(destination, payloads[-1], **options)
+        await _confirmed(client.send_many(destination, payloads[:-1], **options), login)
+        return await _confirmed(client.send(destination, payloads[-1], **options), login)
+
+
+async def _confirmed(sending: Coroutine[Any, Any, Result], login: Login) -> Result:
+    """Its result, unless the node is one that takes nothing: it may never confirm what it has."""
+    task = asyncio.ensure_future(sending)
+    while not (await asyncio.wait((task,), timeout=_ASKS_EVERY))[0]:
+        if why := await asyncio.to_thread(why_not_ready, login.url, login.tls):
+            task.cancel()
+            raise CommandError(f"not confirmed, and whether the node has it on disk is not known: {why}")
+    return task.result()
 
 
 def _reach(reach: "Reach") -> dict[str, Any]:

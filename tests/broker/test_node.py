@@ -17,7 +17,7 @@ from broker.core.rows import MetaRow, Transaction
 from broker.node import Node
 from config.model import AdvisoryLog, Limits, Listener, Site, Spool
 from sapwood.client import connect
-from sapwood.errors import Unconfirmed
+from sapwood.errors import SendRejected, Unconfirmed
 from sapwood.protocol.bundles import Message, encode_message
 from sapwood.protocol.destinations import queue
 from sapwood.protocol.errors import StoreError
@@ -123,6 +123,26 @@ async def test_a_quota_that_leaves_no_room_for_the_ballast_closes_the_node(
     node.driver._look_at_room()
     assert "nearly full" in (await node.status())["refusing"]
     quota = 1 << 30
+    node.driver._look_at_room()
+    assert node.ready
+    await node.stop()
+
+
+async def test_a_disk_that_does_not_answer_closes_the_node_with_a_word(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    node = Node(_site(tmp_path))
+    await node.start()
+    monkeypatch.setattr(type(node.driver.committer), "stands", property(lambda _: True))
+    node.driver._look_at_room()
+    async with connect(f"http://127.0.0.1:{node.port}") as client:
+        with pytest.raises(SendRejected, match="QUEUE_FULL: the disk of node hq does not answer"):
+            await client.send("queue:sales", b"not taken")
+    assert not node.ready
+    assert (await node.status())["refusing"] == "the disk of node hq does not answer"
+    node.driver._journal.look()
+    assert "no messages are taken: the disk of node hq does not answer" in caplog.text
+    monkeypatch.undo()
     node.driver._look_at_room()
     assert node.ready
     await node.stop()

@@ -22,6 +22,19 @@ async def test_a_loop_that_stands_still_is_noticed_and_one_that_goes_on_is_not()
     assert b"Nothing that was acknowledged is lost" in words[0]
 
 
+async def test_a_loop_that_stands_is_said_once_and_one_that_waits_for_a_commit_is_not():
+    said: list[bytes] = []
+    dog = Watchdog(lambda: False, patience=100_000, every=0.01, say=said.append)
+    for _ in range(30):
+        await asyncio.sleep(0.01)
+    said.clear()  # a busy machine may have stopped it
+    while not said or dog._silent < 20:
+        time.sleep(0.1)  # the loop does nothing else
+    dog.stop()
+    assert len(said) == 1
+    assert b"has stood still for 10 s, and answers nobody" in said[0]
+
+
 async def test_a_commit_that_never_ends_is_noticed_though_the_loop_goes_on():
     words: list[bytes] = []
     dog = Watchdog(lambda: False, patience=3, every=0.01, end=words.append)

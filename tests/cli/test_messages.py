@@ -1,11 +1,13 @@
 """What `send` sends and how `receive` prints; the rest is tested on a running tree."""
 
+import asyncio
 import io
 import sys
 from pathlib import Path
 
 import pytest
 
+from broker.cli import messages
 from broker.cli.errors import WRONG_USE, CommandError
 from broker.cli.messages import Login, SendOptions, _payloads, as_fields, properties_of, send_all
 from sapwood.inbox import Batch, Delivery
@@ -110,3 +112,17 @@ def test_properties_are_said_by_options() -> None:
         with pytest.raises(CommandError, match="NAME=VALUE") as refused:
             properties_of([wrong], "", None, 0, "")
         assert refused.value.exit_code == WRONG_USE
+
+
+async def test_sending_ends_where_the_node_takes_nothing_and_goes_on_where_it_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A frozen disk: it waited for ever for the confirmation of what the node could not commit."""
+    answers = ["", "http://hq:7600/readyz: 503 not ready"]
+    monkeypatch.setattr(messages, "_ASKS_EVERY", 0.001)
+    monkeypatch.setattr(messages, "why_not_ready", lambda *_: answers.pop(0))
+    login = Login("http://hq:7600", "", "")
+    with pytest.raises(CommandError, match="whether the node has it on disk is not known: http://hq.*: 503"):
+        await messages._confirmed(asyncio.Event().wait(), login)
+    assert not answers
+    assert await messages._confirmed(asyncio.sleep(0, "confirmed"), login) == "confirmed"

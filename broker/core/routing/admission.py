@@ -56,13 +56,14 @@ class MessageAdmission:
 
     `disk_room`: bytes of disk that messages may still take; what enters is counted off at once, since the
     disk itself shows it only after the commit, and the node measures anew from time to time. `memory_room`:
-    bytes of memory that the process may still take before it takes no more, as measured last. `refused`:
-    messages of clients that were not taken since the start, by the error's code. `limits`: bytes by spool.
+    bytes of memory that the process may still take before it takes no more, as measured last. `disk_stands`:
+    a commit has not ended for long. `refused`: messages of clients that were not taken since the start, by
+    the error's code. `limits`: bytes by spool.
     """
 
     __slots__ = (
         *("_context", "_largest", "_least", "_lookup", "_policies", "_queues", "_sizes", "_table", "_topics"),
-        *("disk_room", "limits", "memory_room", "refused"),
+        *("disk_room", "disk_stands", "limits", "memory_room", "refused"),
     )
 
     def __init__(self, context: Context, lookup: Lookup, topics: Topics) -> None:
@@ -77,6 +78,7 @@ class MessageAdmission:
         self._largest = max(settings.max_message, MAX_BYTES)
         self.limits = _limits(settings.spool_up, settings.spool_down, settings.spool_rerouted)
         self._least = min(self.limits.values())
+        self.disk_stands = False
         self.disk_room: float = math.inf
         self.memory_room: float = math.inf
         self.refused: Counter[str] = Counter()
@@ -95,6 +97,8 @@ class MessageAdmission:
     def closed(self) -> str:
         """Why nothing at all is taken from clients now, '' if it is."""
         name = self._context.name
+        if self.disk_stands:
+            return f"the disk of node {name} does not answer"
         if self.disk_room <= 0:
             return f"the disk of node {name} is nearly full: make space"
         if self.memory_room <= 0:
