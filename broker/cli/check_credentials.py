@@ -11,7 +11,7 @@ import ssl
 import stat
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -184,7 +184,8 @@ def check_reading(site: Site, file: Path) -> Iterator[SiteFinding]:
     port = site.listener.tls
     more = [path for _, tls in _dialled(site) for path in (tls.certificate, tls.ca)]
     named += [path for path in (port.certificate, port.client_ca, *more) if path]
-    for path in _unreadable(sorted({path.absolute() for path in named if path.exists()}), owner):
+    paths = sorted({path.absolute() for path in named if path.exists()})
+    for path in _unreadable(paths, owner, _groups_of_units()):
         text = (
             f"{path} cannot be read by {user}, as whom the node runs: chown it, open its folder, or give the"
             " node's unit its group (SupplementaryGroups=)"
@@ -192,16 +193,16 @@ def check_reading(site: Site, file: Path) -> Iterator[SiteFinding]:
         yield SiteFinding("permissions", "failed", text)
 
 
-def _unreadable(paths: list[Path], owner: os.stat_result) -> list[str]:
+def _unreadable(paths: list[Path], owner: os.stat_result, more: Iterable[int] = ()) -> list[str]:
     """Asked by a process of that user: no other knows its groups and all folders on the way. That user may
-    take it over, so it has nothing of root's, the terminal least of all.
+    take it over, so it has nothing of root's, the terminal least of all. `more`: groups of that process.
     """
     try:
         entry = pwd.getpwuid(owner.st_uid)
         groups = os.getgrouplist(entry.pw_name, entry.pw_gid)
     except KeyError:
         groups = [owner.st_gid]
-    groups += _groups_of_units()
+    groups += more
     script = 'for path; do [ -r "$path" ] || printf "%s\\0" "$path"; done'
     try:
         done = subprocess.run(  # noqa: S603 - words of ours, and paths as such

@@ -252,7 +252,11 @@ def test_a_node_that_runs_with_tls_has_its_port(tmp_path: Path, serve: Callable[
         assert state(site(tmp_path, port=int(running.url.rpartition(":")[2])), "port") == "ok"
 
 
-def test_root_is_told_what_the_node_s_user_cannot_read() -> None:
+def states(file: Path) -> list[str]:
+    return [each.state for each in found(file, "permissions")]
+
+
+def test_root_is_told_what_the_node_s_user_cannot_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """Root itself reads all, and another user has no way into `tmp_path`. Whoever else runs this test is the
     node's user, and nothing is found.
     """
@@ -271,6 +275,15 @@ def test_root_is_told_what_the_node_s_user_cannot_read() -> None:
         told = [(each.state, each.text.partition(" ")[0]) for each in found(file, "permissions")]
         mine = os.geteuid()
         assert told == [("warning", str(folder / "shared")) if mine else ("failed", str(folder / "token"))]
+        with suppress(PermissionError):
+            os.chown(folder / "token", 0, 4713)
+        (folder / "token").chmod(0o640)
+        (folder / "systemctl").write_text("#!/bin/sh\necho 4713 no-such-group\n")
+        (folder / "systemctl").chmod(0o755)
+        assert ("failed" in states(file)) == (not mine)
+        monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
+        assert "failed" not in states(file)
+        (folder / "token").chmod(0o600)
         (folder / "shared").chmod(0o644)
         (one,) = (each.text for each in found(file, "permissions") if each.state == "warning")
         assert ("chown it to user id 4711 and chmod 600 it" in one) == (not mine)
