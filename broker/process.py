@@ -22,7 +22,7 @@ _SWITCH: Final = 0.001
 """Seconds that a thread waits for the interpreter while another has it. A commit on a slow disk asks for it
 twice, in a thread, and all messages wait meanwhile: Python's own 5 ms would be 10 for each of them while one
 child keeps the loop busy."""
-_TO_EXIT: Final = 10
+_TO_EXIT: Final = 3
 """Seconds that the process has to end, once its node has stopped."""
 
 
@@ -55,10 +55,10 @@ async def _run_once(node: Node, stop: asyncio.Event) -> int | None:
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
     await node.stop()
     if node.driver.failure is not None:
-        watchdog.hurry(_TO_EXIT)
+        watchdog.hurry(_TO_EXIT, 1)
         return 1
     if not node.naming.taken or stop.is_set():
-        watchdog.hurry(_TO_EXIT)
+        watchdog.hurry(_TO_EXIT, 0)
         return 0
     watchdog.stop()
     return None

@@ -34,15 +34,15 @@ class NoThread(SapwoodError):
     """A thread could not begin."""
 
 
-def end_process(words: bytes) -> None:
-    """The last resort: nothing is closed, and the exit code is 1.
+def end_process(words: bytes, code: int = 1) -> None:
+    """The last resort: nothing is closed.
 
     Wrinkle: without memory no line of a log can be made, and its lock may be another's.
     """
     try:
         say(words)
     finally:
-        os._exit(1)
+        os._exit(code)
 
 
 def say(words: bytes) -> None:

@@ -39,13 +39,13 @@ class Watchdog:
         *,
         patience: int = PATIENCE,
         every: float = _EVERY,
-        end: Callable[[bytes], object] = threads.end_process,
+        end: Callable[[bytes, int], object] = threads.end_process,
         say: Callable[[bytes], object] = threads.say,
     ) -> None:
         self._moves = moves
         self._patience = patience
         self._every = every
-        self._end = end
+        self._end, self._code = end, 1
         self._say = say
         self._words = threads.last_word(
             f"it has stood still for {patience} s. Its disk does not answer, or it is a mistake in Sapwood"
@@ -63,12 +63,16 @@ class Watchdog:
         self._timer.cancel()
         self._stopped = True
 
-    def hurry(self, patience: int) -> None:
-        """The node has stopped: all that is left has so many seconds.
+    def hurry(self, patience: int, code: int) -> None:
+        """The node has stopped: all that is left has so many seconds. `code`: of the process, then.
 
         Wrinkle: asyncio begins one more thread to end its others, and without memory waits for it for ever.
+        uvloop waits for look-ups of names, which the system's resolver gives many seconds.
         """
-        self._words = threads.last_word("it has stopped, but its process did not end by itself")
+        self._words = (
+            threads.last_word("it has stopped, but its process did not end by itself") if code else b""
+        )
+        self._code = code
         self._patience, self._still, self._lives = patience, 0, True
 
     def _beat(self) -> None:
@@ -99,4 +103,4 @@ class Watchdog:
             return
         self._still += 1
         if self._still >= self._patience and not self._stopped:
-            self._end(self._words)
+            self._end(self._words, self._code)

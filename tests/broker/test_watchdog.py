@@ -10,7 +10,7 @@ from broker.watchdog import Watchdog
 
 async def test_a_loop_that_stands_still_is_noticed_and_one_that_goes_on_is_not():
     words: list[bytes] = []
-    dog = Watchdog(lambda: True, patience=20, every=0.01, end=words.append)
+    dog = Watchdog(lambda: True, patience=20, every=0.01, end=lambda word, _: words.append(word))
     for _ in range(30):
         await asyncio.sleep(0.01)
     assert words == []
@@ -37,7 +37,7 @@ async def test_a_loop_that_stands_is_said_once_and_one_that_waits_for_a_commit_i
 
 async def test_a_commit_that_never_ends_is_noticed_though_the_loop_goes_on():
     words: list[bytes] = []
-    dog = Watchdog(lambda: False, patience=3, every=0.01, end=words.append)
+    dog = Watchdog(lambda: False, patience=3, every=0.01, end=lambda word, _: words.append(word))
     async with asyncio.timeout(60):
         while not words:
             await asyncio.sleep(0.01)
@@ -46,8 +46,8 @@ async def test_a_commit_that_never_ends_is_noticed_though_the_loop_goes_on():
 
 async def test_once_the_node_has_stopped_the_process_has_a_shorter_time():
     words: list[bytes] = []
-    dog = Watchdog(lambda: False, patience=100_000, every=0.01, end=words.append)
-    dog.hurry(3)
+    dog = Watchdog(lambda: False, patience=100_000, every=0.01, end=lambda word, _: words.append(word))
+    dog.hurry(3, 1)
     async with asyncio.timeout(60):
         while not words:
             await asyncio.sleep(0.01)
@@ -55,11 +55,23 @@ async def test_once_the_node_has_stopped_the_process_has_a_shorter_time():
     assert b"its process did not end by itself" in words[0]
 
 
+async def test_a_node_that_has_stopped_well_ends_without_a_word_and_with_0():
+    """Such as with the system's resolver waiting for a server that does not answer."""
+    ends: list[tuple[bytes, int]] = []
+    dog = Watchdog(lambda: False, patience=100_000, every=0.01, end=lambda *said: ends.append(said))
+    dog.hurry(3, 0)
+    async with asyncio.timeout(60):
+        while not ends:
+            await asyncio.sleep(0.01)
+    dog.stop()
+    assert ends[0] == (b"", 0)
+
+
 async def test_the_shorter_time_begins_when_the_node_has_stopped():
-    dog = Watchdog(lambda: False, patience=100_000, every=0.05, end=lambda words: None)
+    dog = Watchdog(lambda: False, patience=100_000, every=0.05, end=lambda *_: None)
     await asyncio.sleep(0.5)
     assert "still for 0 " not in repr(dog)
-    dog.hurry(100_000)
+    dog.hurry(100_000, 0)
     assert "still for 0 " in repr(dog)
     dog.stop()
 
