@@ -146,7 +146,30 @@ def test_a_roll_back_that_is_asked_for_twice_throws_nothing_away(scripts: Script
     assert (replaced / "node.db").read_text() == "new"
 
 
+@pytest.mark.parametrize("runs", [0, 1])
+def test_a_roll_back_in_which_the_power_goes_leaves_all_of_the_old_data_or_all_of_the_new(
+    scripts: Scripts, runs: int
+) -> None:
+    """The nodes are started with what is there: it was nothing, and they began anew."""
+    scripts.data.mkdir()
+    (scripts.data / "node.db").write_text("old")
+    scripts.run("preinst", "upgrade", "1.0")
+    (scripts.data / "node.db").write_text("new")
+    cut = "python3" if runs == 0 else "mv"
+    scripts.program(cut, "kill -9 $PPID")
+    assert scripts.run("sapwood-rollback", version="1.0").returncode == -9
+    assert (scripts.data / "node.db").read_text() == ("new", "old")[runs]
+    (scripts.data / "node.db").write_text(("new", "old, and since")[runs])
+    (scripts.programs / cut).unlink()
+    assert scripts.run("sapwood-rollback", version="1.0").returncode == 0
+    assert (scripts.data / "node.db").read_text() == ("old", "old, and since")[runs]
+    (replaced,) = scripts.kept.iterdir()
+    assert (replaced.name.partition("-")[0], (replaced / "node.db").read_text()) == ("replaced", "new")
+
+
 def test_a_roll_back_goes_on_where_the_power_went(scripts: Scripts) -> None:
+    """On a file system where two folders cannot change places."""
+    scripts.program("python3", "exit 1")
     scripts.data.mkdir()
     (scripts.data / "node.db").write_text("old")
     scripts.run("preinst", "upgrade", "1.0")
