@@ -41,6 +41,10 @@ MOST_QUEUES: Final = 200_000
 """With so many queues, whether somebody made them or messages wait in them, no further one is begun."""
 _MOST_SAID: Final = 300
 _CROWDED: Final = 0.9
+_UNREAD: Final = (
+    ": nobody here or below reads it, so it would go up; a queue of this node alone is made by"
+    " `sapwood queue create NAME --home`"
+)
 _reply_to_of = attrgetter("properties.reply_to")
 _ON_DISK: Final = 2  # in the write-ahead log, and then in the table
 
@@ -208,7 +212,9 @@ class MessageAdmission:
         self.check_open()
         why = first_reason(policy.why_not_above(destination) for policy in self._policies.why_not_above)
         if why and self._goes_up_alone(destination, scope):
-            raise SwitchError(why)
+            raise SwitchError(
+                why + (_UNREAD if destination.kind == Kind.QUEUE and not destination.node else "")
+            )
         if size > self._largest:
             most = self._context.settings.max_message
             raise TooLarge(f"{size} bytes: this node takes messages of at most {most}")
