@@ -20,7 +20,7 @@ from typing import Any, Final
 from audit.errors import AuditError, UsageError
 from audit.findings import counted
 from audit.listing import is_local, list_local, refuse_missing
-from audit.options import check_master, check_time, limits, pair, parser, period, rule
+from audit.options import check_master, check_time, limits, pair, parser, period, refuse_strange, rule
 
 WELL: Final = 0
 FAILED: Final = 1
@@ -235,6 +235,7 @@ def _check(options: argparse.Namespace) -> None:
         raise UsageError(
             f"{what} and --follow: expected one of them; --follow reads the nodes' own logs in DIR"
         )
+    refuse_strange(options)
     if options.follow and options.history and not options.tree:
         raise UsageError("--follow with --history: expected --tree NAME, whose counts these are")
     if not options.logs and not options.consumers and not options.follow:

@@ -31,7 +31,9 @@ _PREFIX: Final = 3
 LONGEST: Final = 8 * 1024 * 1024
 """Bytes of a line from which it is left out: one that no memory holds must not end the audit."""
 _LIMIT: Final = "mapreduce.input.linerecordreader.line.maxlength"
-_TWO_ROWS: Final = r'\}[\s\x00]*\{\s*"[^,:\]}\s]'
+_ANY_ROWS: Final = "array<struct<nothing: string>>"
+_BESIDE: Final = ", \t\r\0"
+"""What may stand beside a row on its line."""
 _JSON: Final = ", ".join(
     f"{field.name} {'string' if field.name == 'at' else field.dataType.simpleString()}" for field in LOG
 )
@@ -96,7 +98,7 @@ def parse(lines: DataFrame, dialect: Dialect = OWN) -> DataFrame:
     spoilt = (
         F.when(text == "", "blank")
         .when(broken & (F.startswith(text, F.lit("{")) != F.endswith(text, F.lit("}"))), "half")
-        .when(broken | _joined(text), "malformed")
+        .when(broken | _more(text), "malformed")
     )
     kept = [name for name in lines.columns if name != "value"]
     judged = parsed.select(
@@ -112,13 +114,14 @@ def parse(lines: DataFrame, dialect: Dialect = OWN) -> DataFrame:
     return judged.withColumn("mark", F.when(known, F.xxhash64(*dialect.compared)).otherwise(F.col("mark")))
 
 
-def _joined(text: Column) -> Column:
-    """Are there two rows on the line, the newline between them lost? Spark reads the first alone.
+def _more(text: Column) -> Column:
+    """Does more stand on a line behind its row, such as a second one, the newline between them lost? Spark
+    reads the first alone. In brackets the line is a list of one, or it is not.
 
-    Wrinkle: a string that ends in `}{` looks alike, but something other than a name stands after it. Most
-    rows have one `}`, at their end: to look for that costs little.
+    Wrinkle: most rows have one `}`, at their end: to look for that costs little.
     """
-    return (F.locate("}", text) < F.length(text)) & F.rlike(text, F.lit(_TWO_ROWS))
+    alone = F.from_json(F.concat(F.lit("["), F.btrim(text, F.lit(_BESIDE)), F.lit("]")), _ANY_ROWS)
+    return (F.locate("}", text) < F.length(text)) & (F.coalesce(F.size(alone), F.lit(0)) != 1)
 
 
 class Lines(NamedTuple):

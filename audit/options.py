@@ -26,6 +26,23 @@ _OF_YARN: Final = ("HADOOP_CONF_DIR", "YARN_CONF_DIR")
 Period = tuple[datetime | None, datetime | None]
 MOST_CONSUMERS: Final = 1_000_000
 """Of one rule at each node: the sums over a million nodes have room in 64 bits."""
+OF_A_WHOLE_LOG: Final = (
+    "--json",
+    "--since",
+    "--until",
+    "--day",
+    "--again",
+    "--consumer-events",
+    "--consumers",
+    "--ttl",
+    "--usage",
+    "--figures",
+    "--limit",
+    "--strict",
+    "--require-all",
+    "--require-share",
+)
+OF_A_FOLLOWER: Final = ("--window", "--late", "--storm", "--webhook", "--alert-to")
 FIGURES: Final = ("routes", "links", "spool_bytes")
 """What has a limit of its own; the keys of `capacity.LIMITS`, which needs Spark."""
 
@@ -165,6 +182,21 @@ def share(text: str) -> float:
     if not 0 <= share <= 1:
         raise argparse.ArgumentTypeError(f"{text}: expected a share such as 95% or 0.95")
     return share
+
+
+def refuse_strange(options: argparse.Namespace) -> None:
+    """Raises `UsageError` for an option that has no meaning with, or without, `--follow`."""
+    usual = parser()
+    for option in OF_A_WHOLE_LOG if options.follow else OF_A_FOLLOWER:
+        name = option.removeprefix("--").replace("-", "_")
+        if getattr(options, name) == usual.get_default(name):
+            continue
+        if options.follow:
+            raise UsageError(
+                f"{option} and --follow: expected one of them; a follower tells alerts and counts as logs"
+                " arrive, and judges no whole log: audit it by itself"
+            )
+        raise UsageError(f"{option} without --follow: expected both; it is a follower's")
 
 
 def check_time(option: str, text: str, *, least: int) -> None:

@@ -8,7 +8,9 @@ Queries may run at the same time; each has a connection to itself, in which its 
 Wrinkle: a sum of whole numbers has 128 bits there. It comes back with 64, as every count here has.
 """
 
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -21,8 +23,8 @@ _SETTINGS: Final = (
     "SET default_null_order = 'nulls_first_on_asc_last_on_desc'",
 )
 """The order of nulls is Spark's."""
-_INTERRUPTED: Final = "Query interrupted"
-"""What DuckDB makes of a `KeyboardInterrupt`."""
+_AGAIN_S: Final = 0.05
+"""Seconds between two words to a query that it shall end: one that has not begun does not hear the first."""
 _WIDE: Final = arrow.decimal128(38, 0)
 
 
@@ -53,16 +55,39 @@ def query(text: str, /, **given: Any) -> Table:
         for name, table in tables.items():
             connection.register(name, table)
         try:
-            found = connection.sql(text, params=values).to_arrow_table()
-        except RuntimeError as error:
-            if str(error) == _INTERRUPTED:
-                raise KeyboardInterrupt from None
-            raise
+            found = _heard(connection, lambda: connection.sql(text, params=values).to_arrow_table())
         finally:
             for name in tables:
                 connection.unregister(name)
     fields = [field.with_type(arrow.int64()) if field.type == _WIDE else field for field in found.schema]
     return found.cast(arrow.schema(fields))
+
+
+def _heard(connection: duckdb.DuckDBPyConnection, work: Callable[[], Table]) -> Table:
+    """Do work of a connection so that Ctrl-C ends it.
+
+    Wrinkle: Python hears of an interrupt in its first thread alone, and DuckDB, which waits there for its own
+    threads, now and then only when the query has ended. So that thread waits for another one.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return work()
+    found: Future[Table] = Future()
+    thread = threading.Thread(target=_settle, args=(found, work), name="query")
+    try:
+        thread.start()
+        return found.result()
+    except KeyboardInterrupt:
+        while thread.is_alive():
+            connection.interrupt()
+            thread.join(_AGAIN_S)
+        raise
+
+
+def _settle(found: "Future[Table]", work: Callable[[], Table]) -> None:
+    try:
+        found.set_result(work())
+    except Exception as error:
+        found.set_exception(error)
 
 
 def quoted(text: str) -> str:

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,9 +17,10 @@ from typing import TYPE_CHECKING, Any
 import psutil
 import pytest
 from audit_tables import Begun, classes
+from duckdb import InterruptException
 from py4j.protocol import Py4JNetworkError
 
-from audit import capacity, cli, options, package, run, session
+from audit import capacity, cli, options, package, queries, run, session
 from audit.queries import query
 
 if TYPE_CHECKING:
@@ -58,6 +60,19 @@ DATA = Path(__file__).parent / "data"
         (["--follow", ".", "--deployment", "s", "--from", "nats"], "--from nats and --follow: expected one"),
         (["log", "--follow", ".", "--deployment", "s"], "LOG log and --follow: expected one of them"),
         (["--follow", ".", "--deployment", "s", "--window", "9" * 5000 + " days"], "expected a time"),
+        *(
+            (["--follow", ".", "--deployment", "s", *given], f"{given[0]} and --follow: expected one of them")
+            for given in (
+                *(["--json"], ["--day", "yesterday"], ["--since", "2026-03-14"], ["--strict"]),
+                *(
+                    ["--until", "2026-03-14"],
+                    ["--again"],
+                    ["--require-share", "95%"],
+                    ["--limit", "routes=1"],
+                ),
+            )
+        ),
+        (["log", "--deployment", "s", "--webhook", "http://x"], "--webhook without --follow: expected both"),
         (["log", "--deployment", "s", "--usage", "/nowhere.csv"], "/nowhere.csv: there is no such file"),
         (["log", "--deployment", "s", "--figures", "/nowhere.csv"], "/nowhere.csv: there is no such file"),
         (["/nowhere", "--deployment", "s"], "no such file or folder"),
@@ -286,8 +301,9 @@ def test_an_interrupt_in_the_middle_of_a_query_is_one(
 
     def interrupted(*_: object) -> None:
         threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
-        # Seconds, and it ends by itself: now and then DuckDB waits for a thread that does not hear of it.
-        query("select count(*) as n from range(500000000) where random() > 2")
+        query(
+            "select error('it was not heard') from (select count(*) from range(500000000) where random() > 2)"
+        )
 
     monkeypatch.setattr(run, "audit", interrupted)
     try:
@@ -295,6 +311,29 @@ def test_an_interrupt_in_the_middle_of_a_query_is_one(
     finally:
         logging.disable(logging.NOTSET)
         signal.signal(signal.SIGINT, before)
+
+
+def test_an_interrupt_is_told_to_a_query_until_it_hears() -> None:
+    """One that has not begun, say, hears the first ones not."""
+    told: list[int] = []
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    class Deaf:
+        def interrupt(self) -> None:
+            told.append(1)
+
+    def work() -> Any:
+        threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+        while len(told) < 3:
+            time.sleep(0.01)
+        raise InterruptException
+
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            queries._heard(Deaf(), work)  # type: ignore[arg-type]
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert len(told) >= 3
 
 
 def test_an_interrupt_ends_an_audit_without_a_word_of_spark_s_own(

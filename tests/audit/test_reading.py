@@ -172,6 +172,17 @@ def test_two_rows_on_one_line_are_malformed_and_what_only_looks_so_is_a_row(
     assert (sums.lines, sums.rows, sums.malformed) == (3, 2, 1)
 
 
+def test_what_stands_behind_a_row_on_its_line_makes_it_malformed_but_for_one_comma(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    one, other = line(node="a").strip(), line(node="b").strip()
+    nested = one[:-1] + b', "later": [{"a": 1}, {"a": 2}]}'
+    wrong = [one + b"," + other, one + b", " + other + b",", nested + b",\0" + other, one + b"x", one + b"}"]
+    (tmp_path / "x.jsonl").write_bytes(b"\n".join([nested, one + b",", one + b"\0\0", *wrong]) + b"\n")
+    sums = rows(totals(read(spark, list_local([str(tmp_path)])).files))[0]
+    assert (sums.lines, sums.rows, sums.malformed) == (3 + len(wrong), 3, len(wrong))
+
+
 def test_what_no_memory_and_no_calendar_holds_is_told_and_the_rest_is_read(by_name: dict[str, Any]) -> None:
     assert (by_name["long.jsonl"].rows, by_name["times.jsonl"].rows) == (1, 1)
     assert (by_name["numbers.jsonl"].rows, by_name["numbers.jsonl"].malformed) == (1, 6)
