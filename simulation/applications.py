@@ -80,7 +80,8 @@ class Application:
         self._subscriptions = 0
         self._open: list[tuple[int, int]] = []
         self.sent = 0
-        self.rejected = 0
+        self.refused = 0
+        self.not_sent = 0
 
     def __repr__(self) -> str:
         return f"<Application at {self._machine.name} reads {len(self._reads)}>"
@@ -125,7 +126,7 @@ class Application:
     def send(self, destination: Destination, count: int, size: int, expires: float) -> None:
         """Send messages that were made now; what is sent while the node is down is not sent at all."""
         if self._connection is None:
-            self.rejected += count
+            self.not_sent += count
             return
         now, properties = self._machine.world.now, Properties(expires_in=int(expires * 1000))
         numbers = [next(self._serials) for _ in range(count)]
@@ -162,7 +163,9 @@ class Application:
             while self._under_way and self._under_way[0][0] <= frame.through:
                 self._confirmed(*self._under_way.popleft()[1:])
         elif isinstance(frame, Reject):
-            self.rejected += frame.last - frame.first + 1
+            count = frame.last - frame.first + 1
+            self.refused += count
+            self.sent -= count
         elif isinstance(frame, Failed):
             raise SapwoodError(f"{self._machine.name}: {frame.text}")
 

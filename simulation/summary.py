@@ -68,7 +68,8 @@ def advisories(counts: Counts) -> dict[str, Any]:
 
 
 def messages(machines: list[Machine], deliveries: Deliveries) -> dict[str, Any]:
-    """What was sent and what became of it. `waiting`: in custody at the end; `dead`: dead letters."""
+    """What was sent and what became of it. `refused`: by their node, such as what its permit does not let it
+    send; `not_sent`: it was down. `waiting`: in custody at the end; `dead`: dead letters."""
     applications = [machine.application for machine in machines if machine.application is not None]
     waiting = dead = 0
     for machine in machines:
@@ -80,7 +81,8 @@ def messages(machines: list[Machine], deliveries: Deliveries) -> dict[str, Any]:
                     waiting += place.messages
     return {
         "sent": sum(each.sent for each in applications),
-        "not_sent": sum(each.rejected for each in applications),
+        "refused": sum(each.refused for each in applications),
+        "not_sent": sum(each.not_sent for each in applications),
         "delivered": deliveries.count,
         "waiting": waiting,
         "dead": dead,
@@ -115,9 +117,10 @@ def as_text(found: dict[str, Any]) -> str:
         f"links up / down      {found['links']['up']:>14,} / {found['links']['down']:,}",
         f"bytes on all lines   {found['line_bytes']:>14,}",
     ]
-    if sent["sent"] or sent["not_sent"]:
+    if sent["sent"] or sent["refused"] or sent["not_sent"]:
         lines += [
-            f"messages sent        {sent['sent']:>14,}   {sent['not_sent']:,} not sent: their node was down",
+            f"messages sent        {sent['sent']:>14,}   {sent['refused']:,} refused by their node,"
+            f" {sent['not_sent']:,} not sent: it was down",
             f"  delivered          {sent['delivered']:>14,}   half within {sent.get('p50_s', 0):g} s,"
             f" 99% within {sent.get('p99_s', 0):g} s",
             f"  waiting, dead      {sent['waiting']:>14,}   {sent['dead']:,} dead letters",

@@ -3,7 +3,7 @@
 Law: this model is the only list of settings. Times are seconds; times of day count from midnight, UTC.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path as File
@@ -165,10 +165,10 @@ def seconds(clock: str) -> float:
     return int(hour) * 3600.0 + int(minute) * 60.0
 
 
-def read_workload(file: File, nodes: Collection[str] | None = None) -> Workload:
+def read_workload(file: File, nodes: Mapping[str, str] | None = None) -> Workload:
     """Read a workload. Raises `ConfigurationError` with every mistake, its line and column.
 
-    `nodes`: the names that there are in the deployment; None: whatever is named is there.
+    `nodes`: the names that there are in the deployment, and their roles; None: whatever is named is there.
     """
     try:
         data = read_plain(file, MAX_BYTES)
@@ -178,7 +178,7 @@ def read_workload(file: File, nodes: Collection[str] | None = None) -> Workload:
     return parse_workload(data, str(file), nodes)
 
 
-def parse_workload(data: bytes | str, file: str = "", nodes: Collection[str] | None = None) -> Workload:
+def parse_workload(data: bytes | str, file: str = "", nodes: Mapping[str, str] | None = None) -> Workload:
     """Make a workload of a file's content; `file` names it in errors, `nodes` as in `read_workload`."""
 
     def wrong(made: Workload, spelling: Spelling) -> Iterable[Contradiction]:
@@ -190,7 +190,7 @@ def parse_workload(data: bytes | str, file: str = "", nodes: Collection[str] | N
     return build.section(Workload, document, YAML, file, wrong, ROOT)
 
 
-def _strangers(made: Workload, nodes: Collection[str]) -> Iterable[Contradiction]:
+def _strangers(made: Workload, nodes: Mapping[str, str]) -> Iterable[Contradiction]:
     """Nodes that are named and are not there."""
     for place, outage in enumerate(made.outages):
         if outage.node in nodes:
@@ -199,6 +199,10 @@ def _strangers(made: Workload, nodes: Collection[str]) -> Iterable[Contradiction
         expected = "" if near else f": expected one of its nodes, such as {', '.join(islice(nodes, _SHOWN))}"
         text = f"outages[{place}].node: there is no node {outage.node!r} in the deployment{near}{expected}"
         yield Contradiction(("outages", place, "node"), text)
+    for place, message in enumerate(made.messages):
+        if "{leaf}" in message.destination and "leaf" not in nodes.values():
+            text = f"{message.destination!r}: the deployment has no leaf: expected a destination without {{leaf}}"
+            yield Contradiction(("messages", place, "destination"), text)
 
 
 def _contradictions(made: Workload, spelling: Spelling) -> Iterable[Contradiction]:

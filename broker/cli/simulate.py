@@ -33,8 +33,8 @@ def run_simulation(
             WRONG_USE,
         )
     chain = read_deployment(deployment)
-    names = dict.fromkeys(place.name for place in chain.places)
-    task = Task(chain, read_workload(workload, names) if workload else Workload(), hours, seed)
+    roles = {place.name: place.role for place in chain.places}
+    task = Task(chain, read_workload(workload, roles) if workload else Workload(), hours, seed)
     make_given(out)
     with _progress() as progress:
         found = simulate(task, out, progress)

@@ -117,6 +117,33 @@ def test_the_text_says_the_same(busy: tuple[Path, dict[str, Any]]) -> None:
     assert f"{busy[1]['messages']['delivered']:,}" in text
 
 
+def test_it_is_told_how_many_links_there_are_before_time_passes() -> None:
+    told: list[tuple[str, float]] = []
+    Simulation(Task(CHAIN, Workload(), hours=1)).run(lambda what, share: told.append((what, share)))
+    links = [share for what, share in told if what == "linking nodes"]
+    assert links == sorted(links)
+    assert (links[0] < 1, links[-1]) == (True, 1)
+    assert told[-1][0] == "simulating"
+
+
+def test_messages_that_a_permit_forbids_are_refused_and_not_lost_to_a_node_that_is_down(
+    tmp_path: Path,
+) -> None:
+    sites = tmp_path / "sites.csv"
+    sites.write_text("name,parent,role,consume,send\nhq,,root,,\nyork,hq,leaf,,queue:sales\n")
+    workload = """workload:
+  consumers: [{role: root, destination: "queue:sales", reads: true, always: true}]
+  messages:
+    - {role: leaf, destination: "queue:sales", every: 1m, always: true}
+    - {role: leaf, destination: "queue:secret", every: 1m, always: true}
+"""
+    found = Simulation(Task(deployment(str(sites)), parse_workload(workload), hours=1)).run()
+    sent = found["messages"]
+    assert sent["refused"] > 10
+    assert (sent["sent"], sent["not_sent"]) == (sent["delivered"], 0)
+    assert f"{sent['refused']:,} refused by their node, 0 not sent" in as_text(found)
+
+
 def test_nothing_in_the_air_is_lost_when_all_is_well() -> None:
     quiet = "\n".join(line for line in BUSY.splitlines() if "flapping" not in line and "restarts" not in line)
     quiet = quiet.replace("  outages: [{node: region-1, after: 12h, down: 5m}]\n", "")

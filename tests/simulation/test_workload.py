@@ -111,12 +111,19 @@ def test_all_mistakes_are_said_at_once() -> None:
 )
 def test_a_node_that_is_not_in_the_deployment_is_told_with_those_that_are(node: str, said: str) -> None:
     text = f"workload:\n  outages:\n    - {{node: hq}}\n    - {{node: {node}, after: 1h}}\n"
-    names = [place.name for place in generated(4, regions=2).places]
+    names = {place.name: place.role for place in generated(4, regions=2).places}
     with pytest.raises(ConfigurationError) as raised:
         parse_workload(text, "f", names)
     where = f"f:4:8: outages[1].node: there is no node {node!r} in the deployment"
     assert str(raised.value) == where + said
     assert len(parse_workload(text, "f").outages) == 2
+
+
+def test_messages_to_leaves_of_a_deployment_that_has_none_are_refused() -> None:
+    text = 'workload:\n  messages: [{role: root, destination: "queue:{leaf}/1"}]\n'
+    with pytest.raises(ConfigurationError, match=r"f:2:27: 'queue:\{leaf\}/1': the deployment has no leaf"):
+        parse_workload(text, "f", {"hq": "root", "north": "branch"})
+    assert parse_workload(text, "f", {"hq": "root", "york": "leaf"}).messages
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
