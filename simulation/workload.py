@@ -201,7 +201,7 @@ def _strangers(made: Workload, nodes: Mapping[str, str]) -> Iterable[Contradicti
         yield Contradiction(("outages", place, "node"), text)
     for place, message in enumerate(made.messages):
         if "{leaf}" in message.destination and "leaf" not in nodes.values():
-            text = f"{message.destination!r}: the deployment has no leaf: expected a destination without {{leaf}}"
+            text = f"{message.destination!r}: the deployment has no leaf: expected one without {{leaf}}"
             yield Contradiction(("messages", place, "destination"), text)
 
 
