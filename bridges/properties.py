@@ -50,6 +50,8 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from bridges.mqtt.properties import Name
+from bridges.mqtt.properties import Properties as PacketProperties
 from bridges.mqtt.texts import MAX_BYTES, escaped, fits, is_plain, json_name, unescaped
 from sapwood.protocol.bundles import DEEPEST, Foreign, Properties
 
@@ -90,6 +92,37 @@ class MqttProperties(NamedTuple):
 
 
 NO_PROPERTIES: Final = MqttProperties()
+
+
+def of_packet(said: PacketProperties) -> MqttProperties:
+    """As they stood in a PUBLISH."""
+    utf8 = said.get(Name.PAYLOAD_FORMAT)
+    return MqttProperties(
+        said.get(Name.CONTENT_TYPE, ""),
+        said.get(Name.RESPONSE_TOPIC, ""),
+        said.get(Name.CORRELATION_DATA, b""),
+        tuple(said.get(Name.USER_PROPERTY, ())),
+        said.get(Name.MESSAGE_EXPIRY),
+        None if utf8 is None else utf8 == 1,
+    )
+
+
+def for_packet(given: MqttProperties) -> dict[Name, Any]:
+    """As they are to stand in a PUBLISH."""
+    said: dict[Name, Any] = {}
+    if given.utf8 is not None:
+        said[Name.PAYLOAD_FORMAT] = int(given.utf8)
+    if given.expiry is not None:
+        said[Name.MESSAGE_EXPIRY] = given.expiry
+    if given.content_type:
+        said[Name.CONTENT_TYPE] = given.content_type
+    if given.response_topic:
+        said[Name.RESPONSE_TOPIC] = given.response_topic
+    if given.correlation:
+        said[Name.CORRELATION_DATA] = given.correlation
+    if given.user:
+        said[Name.USER_PROPERTY] = list(given.user)
+    return said
 
 
 def _key(name: str) -> str:

@@ -19,7 +19,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -141,17 +141,10 @@ class AdvisoryLog:
         """A local consumer came ('add') or went ('remove'). `cause`: this event's id, unique in the tree."""
         self._write("consumer", op, kind=kind, destination=destination, cause=cause, origin=self._node)
 
-    def write_advisories(
-        self, peer: str, direction: str, advices: Iterable[Advice], sizes: Iterable[int] | None = None
-    ) -> None:
-        """This node received advisories from `peer`; `direction` 'up' (from a child), 'down' or 'mesh'.
-
-        `sizes`: bytes of each on the wire; without them they are taken from its encoding.
-        """
-        advices = list(advices)
-        given = [len(_advice_encoder.encode(advice)) for advice in advices] if sizes is None else sizes
+    def write_advisories(self, peer: str, direction: str, advices: Iterable[Advice]) -> None:
+        """This node received advisories from `peer`; `direction` 'up' (from a child), 'down' or 'mesh'."""
         at = iso_time(self._clock())
-        for advice, size in zip(advices, given, strict=True):
+        for advice in advices:
             self._write(
                 "advisory",
                 advice.op,
@@ -162,7 +155,7 @@ class AdvisoryLog:
                 direction=direction,
                 cause=advice.cause or None,
                 origin=advice.origin or None,
-                size=size,
+                bytes=len(_advice_encoder.encode(advice)),
             )
 
     def write_link(self, op: str, peer: str, direction: str) -> None:
@@ -173,20 +166,8 @@ class AdvisoryLog:
         """This node starts ('start') or stops ('stop')."""
         self._write("node", op)
 
-    def _write(
-        self,
-        event: str,
-        op: str,
-        *,
-        at: str = "",
-        kind: str | None = None,
-        destination: str | None = None,
-        peer: str | None = None,
-        direction: str | None = None,
-        cause: str | None = None,
-        origin: str | None = None,
-        size: int | None = None,
-    ) -> None:
+    def _write(self, event: str, op: str, *, at: str = "", **columns: Any) -> None:
+        """`columns`: those that this event has, beside those that all have."""
         self._seq += 1
         row = LogRow(
             event=event,
@@ -197,15 +178,9 @@ class AdvisoryLog:
             depth=self._depth,
             region=self._region,
             op=op,
-            kind=kind,
-            destination=destination,
-            peer=peer,
-            direction=direction,
-            cause=cause,
-            origin=origin,
-            bytes=size,
             series=self._series,
             seq=self._seq,
+            **columns,
         )
         self._append(row)
 

@@ -2,7 +2,7 @@
 
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from broker.advisory_log import AdvisoryLog
 from broker.operator_log import OperatorLog
@@ -16,7 +16,20 @@ if TYPE_CHECKING:
 
 
 KEPT: Final = 500
-Heard = tuple[float, str, str, str | None, str | None, str | None, str | None, str | None, str | None]
+
+
+class Heard(NamedTuple):
+    """`at`: seconds since 1970."""
+
+    at: float
+    event: str
+    op: str
+    kind: str | None = None
+    destination: str | None = None
+    peer: str | None = None
+    direction: str | None = None
+    cause: str | None = None
+    origin: str | None = None
 
 
 class RecentAdvisories:
@@ -30,26 +43,15 @@ class RecentAdvisories:
         return f"<RecentAdvisories {len(self._ring)}>"
 
     def consumer(self, at: float, op: str, key: Destination, cause: str) -> None:
-        self._ring.append((at, "consumer", op, str(key.kind), key.name, None, None, cause, self._node))
+        self._ring.append(Heard(at, "consumer", op, str(key.kind), key.name, None, None, cause, self._node))
 
     def advisories(self, at: float, peer: str, direction: str, advices: list[Advice]) -> None:
         for each in advices[-KEPT:]:
-            self._ring.append(
-                (
-                    at,
-                    "advisory",
-                    each.op,
-                    str(each.kind),
-                    each.name,
-                    peer,
-                    direction,
-                    each.cause or None,
-                    each.origin or None,
-                )
-            )
+            kind, cause, origin = str(each.kind), each.cause or None, each.origin or None
+            self._ring.append(Heard(at, "advisory", each.op, kind, each.name, peer, direction, cause, origin))
 
     def link(self, at: float, op: str, peer: str, direction: str) -> None:
-        self._ring.append((at, "link", op, None, None, peer, direction, None, None))
+        self._ring.append(Heard(at, "link", op, peer=peer, direction=direction))
 
     def latest(self, limit: int) -> list[Heard]:
         """The newest `limit`."""

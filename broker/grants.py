@@ -5,7 +5,7 @@ from logging import Logger
 from typing import TYPE_CHECKING, Final
 
 from config.model import Child, Site
-from treeconnector.permits import OWN, Grant
+from treeconnector.permits import LISTS, Grant
 
 if TYPE_CHECKING:
     from broker.core.node import NodeCore
@@ -50,15 +50,11 @@ class Grants:
         if self.open:
             return None
         own = self._children.get(child) or Child(name=child)
-        return Grant(
-            by=self._by,
-            child=child,
-            consume=own.consume or self._permits.consume or OWN,
-            send=own.send or self._permits.send or OWN,
-            nodes=own.nodes or self._permits.nodes,
-            opens=own.opens or self._permits.opens,
-            serves=own.serves or self._permits.serves,
-        )
+        rules = {
+            name: getattr(own, name) or getattr(self._permits, name) or default
+            for name, default in LISTS.items()
+        }
+        return Grant(self._by, child, **rules)
 
     def role_of(self, child: str) -> str:
         """The role that its entry gives a child, or its invitation; '' where neither does."""

@@ -1,15 +1,14 @@
 """Children and their permits that cannot be."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
 from config.contradictions import Contradiction, listed_twice
 from config.fields import Path, Spelling
 from config.model import Account, Child, Permits, Site
 from sapwood.protocol.errors import PatternError
-from treeconnector.permits import NOTHING, check_channel_rule, check_node_rule, read_rule
+from treeconnector.permits import LISTS, NOTHING, check_channel_rule, check_node_rule, read_rule
 
-_LISTS = ("consume", "send", "nodes", "opens", "serves")
 _CHECKS: Final[Mapping[str, Callable[[str], object]]] = {
     "consume": lambda text: read_rule(text, cells=False),
     "send": read_rule,
@@ -52,7 +51,7 @@ def _open(site: Site) -> Iterator[Contradiction]:
     sections: list[tuple[Path, Child | Permits]] = [(("permits",), site.permits)]
     sections += [(("children", i), child) for i, child in enumerate(site.children)]
     for path, given in sections:
-        for name in _LISTS:
+        for name in LISTS:
             if getattr(given, name):
                 yield Contradiction(
                     (*path, name),
@@ -62,7 +61,7 @@ def _open(site: Site) -> Iterator[Contradiction]:
 
 
 def rules_of_patterns(
-    path: Path, given: Child | Permits | Account, names: tuple[str, ...] = _LISTS
+    path: Path, given: Child | Permits | Account, names: Iterable[str] = LISTS
 ) -> Iterator[Contradiction]:
     """What a pattern of the file's grammar does not see, as a '*' beside {name}."""
     for name in names:

@@ -66,6 +66,10 @@ class Grant(msgspec.Struct, array_like=True, frozen=True):
     serves: tuple[str, ...] = ()
 
 
+LISTS: Final = dict(zip(Grant.__struct_fields__[2:], Grant.__struct_defaults__, strict=True))
+"""The lists of rules of a grant, and what each holds where nothing is written."""
+
+
 def pack(grants: Sequence[Grant]) -> bytes:
     """Grants that let no channel through are packed as in versions that had none."""
     return _encode([each if each.opens or each.serves else astuple(each)[:_WITHOUT] for each in grants])

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
 from typing import Final, NamedTuple
 
-from sapwood.protocol.destinations import Destination, Kind
+from sapwood.protocol.destinations import Destination, Kind, domain
 from sapwood.protocol.errors import RouteError
 from sapwood.protocol.names import LOCAL
 from treeconnector.patterns import has_wildcard
@@ -239,6 +239,10 @@ class RoutingTable:
                 if key.kind == Kind.TOPIC and has_wildcard(key.name):
                     self._wildcards.add(key.name, key)
         return self._wildcards
+
+    def below(self, node: str) -> set[str]:
+        """The children that lead to a node."""
+        return set(self.gateways(domain(node))).difference((LOCAL, *self.apart))
 
     # Changing
 

@@ -36,18 +36,5 @@ class Advisories(Answer):
 )
 def latest(node: RunningNode, limit: int) -> Advisories:
     """What was heard of consumers and links lately: all that is kept fits into one page."""
-    found = [
-        Advisory(
-            at=iso_time(at),
-            event=event,  # type: ignore[arg-type]
-            op=op,
-            kind=kind,
-            destination=destination,
-            peer=peer,
-            direction=direction,
-            cause=cause,
-            origin=origin,
-        )
-        for at, event, op, kind, destination, peer, direction, cause, origin in node.recent.latest(limit)
-    ]
-    return Advisories(advisories=found)
+    found = node.recent.latest(limit)
+    return Advisories(advisories=[Advisory(**{**each._asdict(), "at": iso_time(each.at)}) for each in found])

@@ -11,6 +11,8 @@ from treeconnector.permits import Grant
 FORMAT: Final = 1
 MOST: Final = 50_000
 """Definitions of one file."""
+MOST_RULES: Final = 10_000
+"""Rules of one child."""
 
 
 class QueueDefinition(Answer):

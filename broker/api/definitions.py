@@ -28,7 +28,7 @@ from broker.core.errors import SwitchError
 from broker.core.messages.queue import Queue
 from broker.core.messages.queue_names import is_internal
 from broker.core.routing.subscriptions import SHARED, Subscription
-from treeconnector.permits import Grant
+from treeconnector.permits import LISTS
 from treeconnector.static_routes import StaticRoute
 
 
@@ -141,20 +141,10 @@ async def _permits(node: RunningNode) -> list[PermitDefinition]:
     permits = node.core.permits
     names = {each.name for each in node.core.context.children()} | permits.set_for
     return [
-        permit_definition(grant, name in permits.set_for)
+        PermitDefinition(
+            child=name, set=name in permits.set_for, **{each: list(getattr(grant, each)) for each in LISTS}
+        )
         async for part in chunks(sorted(names))
         for name in part
         if (grant := own_grant(node, name)) is not None
     ]
-
-
-def permit_definition(grant: Grant, is_set: bool) -> PermitDefinition:
-    return PermitDefinition(
-        child=grant.child,
-        set=is_set,
-        consume=list(grant.consume),
-        send=list(grant.send),
-        nodes=list(grant.nodes),
-        opens=list(grant.opens),
-        serves=list(grant.serves),
-    )

@@ -16,6 +16,7 @@ from broker.api.context import RunningNode
 from broker.api.definition_file import (
     FORMAT,
     MOST,
+    MOST_RULES,
     DefinitionsFile,
     PermitDefinition,
     QueueDefinition,
@@ -29,7 +30,7 @@ from sapwood.protocol import destinations
 from sapwood.protocol.errors import RouteError, SapwoodError
 from sapwood.protocol.names import node_name
 from treeconnector.patterns import check_pattern
-from treeconnector.permits import OWN, Grant, Rules
+from treeconnector.permits import LISTS, Grant, Rules
 from treeconnector.static_routes import StaticRoute
 
 _Item = TypeVar("_Item")
@@ -37,7 +38,6 @@ _LISTS: Final = ("queues", "subscriptions", "routes", "permits")
 _COMPARED: Final = ("max_messages", "max_bytes", "overflow")
 _MOST_SAID: Final = 100
 _LONGEST: Final = 255
-_MOST_RULES: Final = 10_000
 
 
 class Plan:
@@ -185,20 +185,10 @@ class Plan:
 
     def _permit(self, said: PermitDefinition, place: str) -> bool | None:
         node = self._node
-        if (
-            sum(len(each) for each in (said.consume, said.send, said.nodes, said.opens, said.serves))
-            > _MOST_RULES
-        ):
-            raise BadRequest(f"expected {_MOST_RULES} rules at most")
-        grant = Grant(
-            by=node.name,
-            child=node_name(said.child),
-            consume=tuple(said.consume) or OWN,
-            send=tuple(said.send) or OWN,
-            nodes=tuple(said.nodes),
-            opens=tuple(said.opens),
-            serves=tuple(said.serves),
-        )
+        if sum(len(getattr(said, name)) for name in LISTS) > MOST_RULES:
+            raise BadRequest(f"expected {MOST_RULES} rules at most")
+        rules = {name: tuple(getattr(said, name)) or default for name, default in LISTS.items()}
+        grant = Grant(node.name, node_name(said.child), **rules)
         Rules(grant)
         self._once("permit", grant.child)
         here = own_grant(node, grant.child)

@@ -4,22 +4,23 @@ What an operator sets is kept on disk and stands above the site's file until it 
 asked through its `System` cell, which answers its ancestors only.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
 
 from broker.api.context import RunningNode
+from broker.api.definition_file import MOST_RULES, own_grant
 from broker.api.operation import AT, AWAY, PAGE, Answer, Parameter, PlainCommand, operation
 from broker.api.pages import Cut, page_of
 from broker.core.errors import BadRequest
 from broker.core.links.neighbour import Neighbour
 from sapwood.protocol.errors import InvalidName
 from sapwood.protocol.names import node_name
-from treeconnector.permits import OWN
+from treeconnector.permits import LISTS
 from treeconnector.permits import Grant as Granted
 
 _LISTED: Final = 20
-_MOST_RULES: Final = 10_000
 _CHILD: Final = Parameter("child", "Only this child.", argument="[CHILD]")
 _WHOSE: Final = {"node": "The node whose child it is; the one that is asked if absent."}
 _ERRORS: Final = {
@@ -127,7 +128,7 @@ async def show(node: RunningNode, child: str, cut: Cut) -> Permits:
     return Permits(
         node=node.name,
         enforced=not node.access.grants.open,
-        granted=[_grant(grant) for grant in core.permits.granted_here()],
+        granted=_grants(core.permits.granted_here()),
         children=[_child(node, each, children.get(each)) for each in page.items],
         more=page.more,
         next=page.next,
@@ -141,10 +142,10 @@ def _child(node: RunningNode, name: str, child: Neighbour | None) -> ChildPermit
         name=name,
         state=child.state if child is not None else "unknown",
         set=name in permits.set_for,
-        grants=[_grant(grant) for grant in permit.grants],
+        grants=_grants(permit.grants),
         refused=child.refusals.total if child is not None else 0,
         refusals=[
-            Refusal(rule=each.rule, what=each.what, times=each.times)
+            Refusal(**each._asdict())
             for each in (child.refusals.latest()[:_LISTED] if child is not None else ())
         ],
     )
@@ -179,22 +180,12 @@ def _child(node: RunningNode, name: str, child: Neighbour | None) -> ChildPermit
 )
 def change(node: RunningNode, body: PermitChange) -> ChildPermit:
     """Say what a child may do; it has its effect at once, and is on disk when this is answered."""
-    name, me, permits = _named(body.child), node.name, node.core.permits
+    name = _named(body.child)
     if not name:
         raise BadRequest("no child is named")
-    before = permits.permit_of(name)
-    own = before.grants[0] if before.grants and before.grants[0].by == me else Granted(me, name)
-    permits.set(
-        Granted(
-            by=me,
-            child=name,
-            consume=_rules("consume", body.consume, own.consume),
-            send=_rules("send", body.send, own.send),
-            nodes=_rules("nodes", body.nodes, own.nodes),
-            opens=_rules("opens", body.opens, own.opens),
-            serves=_rules("serves", body.serves, own.serves),
-        )
-    )
+    own = own_grant(node, name) or Granted(node.name, name)
+    rules = {each: _rules(each, getattr(body, each), getattr(own, each)) for each in LISTS}
+    node.core.permits.set(Granted(node.name, name, **rules))
     return _changed(node, name)
 
 
@@ -213,7 +204,7 @@ def change(node: RunningNode, body: PermitChange) -> ChildPermit:
             "permits unset",
             "Let the site's file say again what a child may do.",
             texts={**_WHOSE, "child": "The child's name."},
-            without=("consume", "send", "nodes", "opens", "serves"),
+            without=tuple(LISTS),
             places={"child": "CHILD"},
         ),
     ),
@@ -255,16 +246,8 @@ def reload(node: RunningNode) -> Reloaded:
     return Reloaded(node=node.name, enforced=enforced, turned_away=away, needs_restart=waiting)
 
 
-def _grant(grant: Granted) -> Grant:
-    return Grant(
-        by=grant.by,
-        child=grant.child,
-        consume=list(grant.consume),
-        send=list(grant.send),
-        nodes=list(grant.nodes),
-        opens=list(grant.opens),
-        serves=list(grant.serves),
-    )
+def _grants(grants: Sequence[Granted]) -> list[Grant]:
+    return msgspec.convert(grants, list[Grant], from_attributes=True)
 
 
 def _named(name: str) -> str:
@@ -278,6 +261,6 @@ def _rules(name: str, given: list[str] | None, before: tuple[str, ...]) -> tuple
     """An empty list gives back what holds where nothing is written."""
     if given is None:
         return before
-    if len(given) > _MOST_RULES:
-        raise BadRequest(f"{name}: {_MOST_RULES} patterns at most")
-    return tuple(given) or (OWN if name in ("consume", "send") else ())
+    if len(given) > MOST_RULES:
+        raise BadRequest(f"{name}: {MOST_RULES} patterns at most")
+    return tuple(given) or LISTS[name]

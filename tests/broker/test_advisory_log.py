@@ -77,7 +77,7 @@ def test_each_event_is_a_row_with_every_column(make, tmp_path):
     log.set_chain(["north", "hq"])
     log.write_node("start")
     log.write_consumer("add", "queue", "prices", "north:1:1")
-    log.write_advisories("store-7", "up", ADVICES, [30, 41])
+    log.write_advisories("store-7", "up", ADVICES)
     log.write_link("down", "store-7", "up")
     log.close()
     rows = [json.loads(line) for line in current(tmp_path).read_text().splitlines()]
@@ -112,8 +112,8 @@ def test_each_event_is_a_row_with_every_column(make, tmp_path):
     told = [
         always | nothing | {"event": "node", "op": "start"},
         always | nothing | {"event": "consumer", "op": "add"} | mine,
-        always | nothing | come | first | {"bytes": 30},
-        always | nothing | come | second | {"bytes": 41},
+        always | nothing | come | first | {"bytes": 39},
+        always | nothing | come | second | {"bytes": 43},
         always | nothing | {"event": "link", "op": "down", "peer": "store-7", "direction": "up"},
     ]
     assert rows == [row | {"seq": number} for number, row in enumerate(told, 1)]

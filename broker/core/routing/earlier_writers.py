@@ -24,8 +24,6 @@ from broker.core.messages.retained import Retained
 from broker.core.routing.greetings import Greetings
 from broker.core.rows import MetaRow
 from sapwood.protocol.bundles import Flag, Header, mask_bits
-from sapwood.protocol.destinations import domain
-from sapwood.protocol.names import LOCAL
 
 MOST: Final = 10_000
 _ROW: Final = "earlier writer:"
@@ -99,8 +97,7 @@ class EarlierWriters:
 
     def _child(self, origin: str) -> Neighbour | None:
         """The way down to a node; None: it is not below."""
-        table = self._context.table
-        below = set(table.gateways(domain(origin))).difference((LOCAL, *table.apart))
+        below = self._context.table.below(origin)
         return self._context.neighbours.get(min(below)) if below else None
 
     def _note(self, topic: str, origin: str, value: bytes) -> None:

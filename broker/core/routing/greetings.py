@@ -23,7 +23,6 @@ from broker.core.routing.subscriptions import Subscription
 from broker.core.rows import MetaRow
 from sapwood.protocol.bundles import Flag, Header, Scope
 from sapwood.protocol.destinations import Destination, domain, topic
-from sapwood.protocol.names import LOCAL
 from treeconnector.patterns import matches
 from treeconnector.relations import Relation
 from treeconnector.static_routes import chosen_default
@@ -254,8 +253,7 @@ class Greetings:
 
     def may_go_down(self, header: Header, neighbour: Neighbour) -> bool:
         """As when it came: not back where it came from; and on its way up into no sibling's subtree."""
-        gateways = self._context.table.gateways(domain(header.origin))
-        below = set(gateways).difference((LOCAL, *self._context.table.apart))
+        below = self._context.table.below(header.origin)
         return neighbour.name not in below and (header.scope == Scope.TREE or not below)
 
 

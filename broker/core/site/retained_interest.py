@@ -34,7 +34,7 @@ from broker.core.routing.topics import Topics
 from broker.core.rows import MetaRow
 from broker.core.tree.offers import Offers
 from sapwood.protocol.bundles import Header, Scope
-from sapwood.protocol.destinations import Destination, Kind, domain, topic
+from sapwood.protocol.destinations import Destination, Kind, topic
 from sapwood.protocol.names import LOCAL
 from treeconnector.advisories import Advertiser
 from treeconnector.frames import Advice
@@ -212,8 +212,7 @@ class RetainedInterest(Policy):
 
     def _is_below(self, header: Header) -> bool:
         """Is it from a node below this one?"""
-        table = self._context.table
-        return bool(set(table.gateways(domain(header.origin))).difference((LOCAL, *table.apart)))
+        return bool(self._context.table.below(header.origin))
 
     def forgotten(self, name: str) -> None:
         self._note_below(name, False)
