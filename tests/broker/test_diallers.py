@@ -1,8 +1,7 @@
 """Who dials whom in a mesh, with real nodes in this process: quietly at a start, and nobody twice."""
 
-import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from io import StringIO
@@ -11,6 +10,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 from rich.console import Console
+from waiting import until
 
 from broker.cli.demo.plan import free_ports
 from broker.cli.status import readiness as readiness_text
@@ -24,7 +24,6 @@ from config.model import AdvisoryLog, Listener, Site, TreeConnector
 from config.rules import check
 
 NAMES = ("hq-1", "hq-2", "hq-3")
-PATIENCE = 60.0
 
 
 def mesh(folder: Path, *names: str, dormant_after: float = 30.0) -> dict[str, Site]:
@@ -55,12 +54,6 @@ async def running(site: Site) -> AsyncIterator[Node]:
         yield node
     finally:
         await node.stop()
-
-
-async def until(holds: Callable[[], object]) -> None:
-    async with asyncio.timeout(PATIENCE):
-        while not holds():
-            await asyncio.sleep(0.01)
 
 
 def is_whole(nodes: list[Node]) -> bool:

@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from waiting import counting_turns
 
 from broker import shares
 from broker.shares import GATHERS, MOST, PAYS, SLICE, TURNS, LoopShare, Shares
@@ -37,19 +38,10 @@ def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 
 async def test_the_others_have_several_turns_between_two_slices(slept: list[float]) -> None:
-    turns = 0
-
-    async def other() -> None:
-        nonlocal turns
-        while True:
-            turns += 1
-            await asyncio.sleep(0)
-
-    task = asyncio.create_task(other())
-    slept.clear()
-    await LoopShare(Shares(Processor()), nobody).give_way()
-    task.cancel()
-    assert turns >= TURNS
+    async with counting_turns() as turns:
+        slept.clear()
+        await LoopShare(Shares(Processor()), nobody).give_way()
+    assert turns() >= TURNS
     assert set(slept) == {0}
 
 
@@ -93,19 +85,10 @@ def test_a_share_is_over_when_its_slice_is(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 async def test_whoever_is_called_back_goes_on_after_the_turns_of_the_others() -> None:
-    turns = 0
-
-    async def other() -> None:
-        nonlocal turns
-        while True:
-            turns += 1
-            await asyncio.sleep(0)
-
-    task = asyncio.create_task(other())
     had = asyncio.get_running_loop().create_future()
-    LoopShare(Shares(Processor()), nobody).give_way_and(lambda: had.set_result(turns))
-    assert await had >= TURNS
-    task.cancel()
+    async with counting_turns() as turns:
+        LoopShare(Shares(Processor()), nobody).give_way_and(lambda: had.set_result(turns()))
+        assert await had >= TURNS
 
 
 async def test_whoever_is_called_back_pays_too() -> None:

@@ -1,12 +1,13 @@
 """Addresses that a parent has announced are dialled: real nodes in this process, lines that can be cut."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from waiting import until
 
 from broker.cli.demo.plan import free_ports
 from broker.node import Node
@@ -14,8 +15,6 @@ from config.behaviour import Link
 from config.model import AdvisoryLog, ClientTls, Listener, Site, TreeConnector
 from config.rules import check
 from sapwood.protocol.errors import Refusal
-
-PATIENCE = 60.0
 
 
 class Line:
@@ -71,12 +70,6 @@ async def running(site: Site) -> AsyncIterator[Node]:
         yield node
     finally:
         await node.stop()
-
-
-async def until(holds: Callable[[], object]) -> None:
-    async with asyncio.timeout(PATIENCE):
-        while not holds():
-            await asyncio.sleep(0.01)
 
 
 def dialling(node: Node) -> dict[str, object]:

@@ -9,7 +9,7 @@ import json
 import os
 import random
 import signal
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ import aiohttp
 import pytest
 from commands import Running, refused, running, sapwood, told
 from harness import PATIENCE, Network
+from waiting import until
 
 from broker.forwards.copying import Comes, Get, Have, Put, Sum, Talk
 from broker.forwards.folders import FileFault
@@ -54,12 +55,6 @@ async def start(network: Network, *, line: bool = False, permits: dict[str, Any]
 
 def copying(network: Network, *arguments: str) -> contextlib.AbstractAsyncContextManager[Running]:
     return running("copy", *arguments, "--url", network.url("hq"))
-
-
-async def until(true: Callable[[], bool]) -> None:
-    async with asyncio.timeout(PATIENCE):
-        while not true():
-            await asyncio.sleep(0.002)
 
 
 def large(file: Path) -> bytes:

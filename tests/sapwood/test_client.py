@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from waiting import until
 
 import sapwood
 from broker.cli.demo.plan import free_ports
@@ -662,12 +663,6 @@ async def test_of_several_addresses_the_first_that_answers_is_taken(played: Any)
         assert (client.node, client.state) == ("played", "connected")
     with pytest.raises(ValueError, match="no address of a node"):
         connect([])
-
-
-async def until(holds: Any) -> None:
-    async with asyncio.timeout(60):
-        while not holds():
-            await asyncio.sleep(0.005)
 
 
 async def test_a_node_of_an_older_version_deletes_nothing_and_does_not_say_how_far_a_message_goes(

@@ -6,7 +6,7 @@ import hmac
 import json
 import logging
 import ssl
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import trustme
 from aiohttp import web
+from waiting import until
 
 from broker.alarms import webhook
 from broker.alarms.webhook import AlarmWebhook, Receiver, receiver_of
@@ -69,12 +70,6 @@ async def running(made: AlarmWebhook) -> AsyncIterator[AlarmWebhook]:
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-
-
-async def until(holds: Callable[[], Any]) -> None:
-    async with asyncio.timeout(60):
-        while not holds():
-            await asyncio.sleep(0.01)
 
 
 def to(uri: str, key: str = "", token: str = "") -> Receiver:

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from waiting import counting_turns
 
 from broker.api import asking, cells, pages, queues, routes, sessions, status, tree
 from broker.api.pages import CHUNK, Cut, cursor, key_of, page_of
@@ -41,18 +42,9 @@ async def test_the_last_page_has_no_next_and_an_empty_list_none_either() -> None
 
 
 async def test_others_have_their_turn() -> None:
-    turns = 0
-
-    async def other() -> None:
-        nonlocal turns
-        while True:
-            turns += 1
-            await asyncio.sleep(0)
-
-    task = asyncio.create_task(other())
-    await page_of(range(20 * CHUNK), lambda item: (item,), Cut(1))
-    task.cancel()
-    assert turns >= 20
+    async with counting_turns() as turns:
+        await page_of(range(20 * CHUNK), lambda item: (item,), Cut(1))
+    assert turns() >= 20
 
 
 @pytest.mark.parametrize("key", [("a",), (0.5, "ü/x"), (1, -1), ("", 10**18)])
@@ -74,21 +66,11 @@ async def test_a_cursor_of_another_order_is_refused() -> None:
 
 async def turns_of(call: Awaitable[object]) -> int:
     """How often others have their turn while this is made."""
-    turns, over = 0, False
-
-    async def other() -> None:
-        nonlocal turns
-        while not over:
-            turns += 1
-            await asyncio.sleep(0)
-
-    beside = asyncio.create_task(other())
-    await asyncio.sleep(0)
-    before = turns
-    await call
-    over = True
-    await beside
-    return turns - before
+    async with counting_turns() as turns:
+        await asyncio.sleep(0)
+        before = turns()
+        await call
+        return turns() - before
 
 
 async def test_no_list_of_what_others_make_many_is_made_in_one_step(monkeypatch: pytest.MonkeyPatch) -> None:

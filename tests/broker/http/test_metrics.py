@@ -9,6 +9,7 @@ import aiohttp
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as read_open
 from prometheus_client.parser import text_string_to_metric_families as read_text
+from waiting import until
 
 from broker.entrance.operators import Operators
 from broker.http.settings import HttpSettings
@@ -78,12 +79,6 @@ def value(found: Samples, name: str, **labels: str) -> float:
 
 def names_of(found: Samples, name: str, label: str) -> set[str]:
     return {dict(labels)[label] for found_name, labels in found if found_name == name}
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(60):
-        while not holds():
-            await asyncio.sleep(0.005)
 
 
 async def move(node: Node, queue: str, count: int) -> None:

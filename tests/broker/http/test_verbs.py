@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from waiting import until
 
 from broker.http import verbs
 from broker.shares import Shares
@@ -25,12 +26,6 @@ async def reading(port: Any, queue: str = "q") -> Any:
     assert (await client.ask(f"/create/{queue}")).status == 200
     assert (await client.ask(f"/subscribe/{queue}")).status == 200
     return client
-
-
-async def until(condition: Any) -> None:
-    async with asyncio.timeout(60):
-        while not condition():
-            await asyncio.sleep(0.001)
 
 
 async def test_success_is_200_with_an_empty_body_and_a_content_length(port: Any) -> None:

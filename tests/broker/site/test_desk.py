@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from waiting import counting_turns, until
 
 from bridges.site_brokers import registry
 from bridges.site_brokers.base import (
@@ -78,12 +79,6 @@ class Bridge:
 
     async def inspect(self) -> list[Finding]:
         return []
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(60):
-        while not holds():
-            await asyncio.sleep(0.01)
 
 
 Visit = Callable[..., AbstractAsyncContextManager[tuple[Node, Bridge]]]
@@ -256,24 +251,15 @@ async def test_who_leaves_has_the_broker_forget_it_or_says_how(visit: Visit) -> 
 async def test_very_much_that_is_wanted_is_told_some_at_a_time(
     visit: Visit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    turns = 0
-
-    async def count() -> None:
-        nonlocal turns
-        while True:
-            turns += 1
-            await asyncio.sleep(0)
-
     async with visit() as (node, bridge):
         keys = frozenset(parse(f"queue:q{number}") for number in range(20_000))
         monkeypatch.setattr(SiteClient, "wanted", keys)
-        counting = asyncio.ensure_future(count())
-        for policy in node.core.policies.wanted_changed:
-            policy.wanted_changed()
         told_at = []
-        monkeypatch.setattr(bridge, "want", lambda wanted: told_at.append((wanted, turns)))
-        await until(lambda: bool(told_at))
-        counting.cancel()
+        async with counting_turns() as turns:
+            for policy in node.core.policies.wanted_changed:
+                policy.wanted_changed()
+            monkeypatch.setattr(bridge, "want", lambda wanted: told_at.append((wanted, turns())))
+            await until(lambda: bool(told_at))
         ((wanted, when),) = told_at
         assert wanted == keys
         assert when >= 20

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from mosquitto_clients import Listener, publish, publish_lines
 from mosquitto_server import DISCOVERY, MosquittoServer
 from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
 from rabbitmq_site import FakeDesk
+from waiting import until
 
 from bridges.site_brokers.base import BrokerDelivery, Setup
 from bridges.site_brokers.mosquitto import MosquittoBridge, taking
@@ -42,12 +43,6 @@ async def joined(
     running.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await running
-
-
-async def until(true: Callable[[], bool]) -> None:
-    async with asyncio.timeout(60):
-        while not true():
-            await asyncio.sleep(0.02)
 
 
 def delivery(id: int, destination: str, payload: bytes, retained: bool = False) -> BrokerDelivery:

@@ -1,6 +1,5 @@
 """What the bridge has open at a broker at once: queues that it takes from, messages without an answer."""
 
-import asyncio
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -8,6 +7,7 @@ from typing import Any, cast
 
 import pika
 import pytest
+from waiting import counting_turns
 
 from bridges.site_brokers.rabbitmq import taking
 from bridges.site_brokers.rabbitmq.bindings import TOPICS
@@ -115,19 +115,10 @@ async def test_the_queue_of_topics_has_its_place_however_many_there_are(
 
 
 async def test_very_many_are_put_in_order_some_at_a_time() -> None:
-    turns = 0
-
-    async def count() -> None:
-        nonlocal turns
-        while True:
-            turns += 1
-            await asyncio.sleep(0)
-
-    counting = asyncio.ensure_future(count())
     names = frozenset(f"q{number:05}" for number in range(20_000))
-    assert list(await taking._in_order(names | {TOPICS})) == [TOPICS, *sorted(names)]
-    assert turns >= 20
-    counting.cancel()
+    async with counting_turns() as turns:
+        assert list(await taking._in_order(names | {TOPICS})) == [TOPICS, *sorted(names)]
+        assert turns() >= 20
 
 
 class Deleting(Channels):
