@@ -14,6 +14,7 @@ module Make (Io : S.IO) = struct
     mutable help : string;
     mutable idle : line list;
     mutable lines : line list;
+    mutable opening : int;
     mutable kept : (string * (string * string) list) list;  (** requests that a new session needs again, the last first *)
     mutable stale : bool;
     mutable renewed : int;
@@ -30,6 +31,13 @@ module Make (Io : S.IO) = struct
   let shortest_login = 2.
   let first_pause = 0.05
   let longest_pause = 5.
+  let most_opening = 8
+  let shortest_wait = 0.001
+  let longest_wait = 0.2
+
+  (* Not the program's own: that one is the same in each process, and all would come back at one moment. *)
+  let draws = Random.State.make_self_init ()
+  let jittered pause = Random.State.float draws pause +. (pause /. 2.)
 
   let encoded name =
     let plain = function 'a' .. 'z' | 'A' .. 'Z' | '0' .. '9' | '-' | '_' | '.' | '~' | '@' -> true | _ -> false in
@@ -151,15 +159,36 @@ module Make (Io : S.IO) = struct
         drop session line;
         Io.fail error)
 
-  let taken session ~until =
+  type place = Idle of line | May_open | Wait
+
+  (* A node takes few strangers of one address at a time, and ends one for each that is too many. So thousands of requests at
+     once make their lines a few at a time, and those that wait take what the others give back. *)
+  let rec taken ?(pause = shortest_wait) session ~until =
     let take () =
       match session.idle with
       | line :: rest ->
           session.idle <- rest;
-          Some line
-      | [] -> None
+          Idle line
+      | [] when session.opening < most_opening ->
+          session.opening <- session.opening + 1;
+          May_open
+      | [] -> Wait
     in
-    match Io.atomic take with Some line -> Io.return line | None -> opened session ~until
+    let ended () = Io.atomic (fun () -> session.opening <- session.opening - 1) in
+    match Io.atomic take with
+    | Idle line -> Io.return line
+    | May_open ->
+        Io.catch
+          (fun () ->
+            opened session ~until >>= fun line ->
+            ended ();
+            Io.return line)
+          (fun error ->
+            ended ();
+            Io.fail error)
+    | Wait when session.closed -> Io.fail Errors.Closed
+    | Wait when Unix.gettimeofday () > until () -> Io.fail (Broken "no line in time")
+    | Wait -> Io.sleep (jittered pause) >>= fun () -> taken ~pause:(Float.min (2. *. pause) longest_wait) session ~until
 
   let on_a_line session ~until act =
     taken session ~until >>= fun line ->
@@ -178,10 +207,6 @@ module Make (Io : S.IO) = struct
 
   let unreachable session said =
     Errors.Connect_failed (Printf.sprintf "the node at %s:%d cannot be reached: %s" session.host session.port said)
-
-  (* Not the program's own: that one is the same in each process, and all would come back at one moment. *)
-  let draws = Random.State.make_self_init ()
-  let jittered pause = Random.State.float draws pause +. (pause /. 2.)
 
   let never () = infinity
 
@@ -227,6 +252,7 @@ module Make (Io : S.IO) = struct
             help = uri ^ "/docs";
             idle = [];
             lines = [];
+            opening = 0;
             kept = [];
             stale = false;
             renewed = 0;

@@ -4,7 +4,7 @@ import asyncio
 import json
 import re
 import shutil
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from signal import SIGSTOP
@@ -63,10 +63,12 @@ async def asked(process: Program, text: str) -> str:
 
 
 @asynccontextmanager
-async def stand_in(answers: Callable[[str], bytes | list[bytes] | None]) -> AsyncIterator[str]:
+async def stand_in(
+    answers: Callable[[str], bytes | list[bytes] | Awaitable[bytes] | None],
+) -> AsyncIterator[str]:
     """The address of what speaks as a node does. None: it says one byte after the other, without an end.
 
-    A list: it says one piece after the other, a second apart.
+    A list: it says one piece after the other, a second apart. An awaitable: its answer comes later.
     """
 
     ends: list[asyncio.Future[None]] = []
@@ -79,6 +81,8 @@ async def stand_in(answers: Callable[[str], bytes | list[bytes] | None]) -> Asyn
                 if size := re.search(r"(?i)content-length: (\d+)", head):
                     await reader.readexactly(int(size[1]))
                 answer = answers(head.split("/")[1].split(" ")[0])
+                if isinstance(answer, Awaitable):
+                    answer = await answer
                 if isinstance(answer, list):
                     for piece in answer:
                         writer.write(piece)
@@ -149,6 +153,29 @@ async def test_a_node_that_is_busy_is_asked_again(kind: str, ocaml: Path) -> Non
     async with stand_in(answers) as url, program(ocaml, kind, "lines", url, "echo") as caller:
         assert await asked(caller, "1") == "1"
     assert next(busy, None) is None
+
+
+@KINDS
+async def test_hundreds_at_once_make_their_lines_a_few_at_a_time(kind: str, ocaml: Path) -> None:
+    """A node ends lines of strangers where there are too many: then all would begin again."""
+    under_way, most, sent = 0, 0, 0
+
+    async def login() -> bytes:
+        nonlocal under_way, most
+        under_way += 1
+        most = max(most, under_way)
+        await asyncio.sleep(0.1)
+        under_way -= 1
+        return answer()
+
+    def answers(verb: str) -> bytes | Awaitable[bytes]:
+        nonlocal sent
+        sent += verb == "send"
+        return login() if verb == "login" else answer()
+
+    async with stand_in(answers) as url:
+        assert await lines(ocaml, kind, "many", url, "sales") == ["sent"]
+    assert (most, sent) == (8, 300)
 
 
 @KINDS

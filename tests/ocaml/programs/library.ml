@@ -66,6 +66,11 @@ module Acts (W : Way.S) = struct
     timer 0.;
     return (say "sent")
 
+  let many url queue () =
+    let* session = Session.connect url in
+    let* () = both (List.init 300 (fun number () -> Session.send session queue (string_of_int number))) in
+    return (say "sent")
+
   let answer (call : Call.t) =
     match call.parameters with
     | [ ("fail", _) ] -> failwith "on purpose"
@@ -165,6 +170,7 @@ module Acts (W : Way.S) = struct
     run
       (match Sys.argv.(2) with
       | "verbs" -> verbs url
+      | "many" -> many url Sys.argv.(4)
       | "signals" -> signals url Sys.argv.(4)
       | "serve" -> serve url Sys.argv.(4)
       | "wait" -> wait url Sys.argv.(4)
