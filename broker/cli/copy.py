@@ -55,7 +55,8 @@ def plan(source: str, target: str) -> CopyPlan:
     if not name or path.endswith("/"):
         raise CommandError(f"{source!r} names no file of {node}", WRONG_USE)
     file = Path(target)
-    return CopyPlan(node, path, file / name if file.is_dir() else file, brings=False)
+    is_folder = target.endswith("/") or file.is_dir()
+    return CopyPlan(node, path, file / name if is_folder else file, brings=False)
 
 
 def _remote(text: str) -> tuple[str, str] | None:

@@ -19,6 +19,7 @@ from broker.cli.errors import CommandError
         ("prices.csv", "shop:new.csv", CopyPlan("shop", "new.csv", Path("prices.csv"), brings=True)),
         ("./a:b", "shop:c", CopyPlan("shop", "c", Path("a:b"), brings=True)),
         ("shop:log/a.txt", "/", CopyPlan("shop", "log/a.txt", Path("/a.txt"), brings=False)),
+        ("shop:a.txt", "nowhere/", CopyPlan("shop", "a.txt", Path("nowhere/a.txt"), brings=False)),
         ("shop:a.txt", "b.txt", CopyPlan("shop", "a.txt", Path("b.txt"), brings=False)),
     ],
 )
