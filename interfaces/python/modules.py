@@ -86,7 +86,8 @@ def _interface(catalogue: Catalogue, file: str, each: Interface) -> str:
     parts = write_types(module, list(defined(each.members, scope)))
     parts += [write_call(module, call) for call in calls]
     functions = [call.constant for call in calls]
-    parts.append(bracketed("FUNCTIONS = (", functions, ",)" if len(functions) == 1 else ")"))
+    alone = len(functions) == 1
+    parts.append(f"FUNCTIONS = ({functions[0]},)" if alone else bracketed("FUNCTIONS = (", functions, ")"))
     parts += write_block(module, block)
     parts.append('if __name__ == "__main__":\n    raise SystemExit(main(INTERFACE, VERSION, FUNCTIONS))')
     owners = ", ".join(each.owners)

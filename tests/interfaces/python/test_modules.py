@@ -272,6 +272,14 @@ def refused(folder: Path, files: dict[str, str], said: str) -> None:
     assert said in str(error.value)
 
 
+def test_the_only_function_of_an_interface_may_have_a_long_name(tmp_path: Path) -> None:
+    name, about = "n" * 64, 'owners "T"'
+    text = f'interface i 1.0 "I." {{ {about} namespace {name} "N." {{ function {name} "F." {{ }} }} }}'
+    package(tmp_path, {"long.idl": text}, "generated_long")
+    (function,) = importlib.import_module("generated_long.i_v1").FUNCTIONS
+    assert function.name == f"{name}.{name}"
+
+
 def test_the_example_is_as_its_definitions_say() -> None:
     folder = EXAMPLES / "python" / "chain"
     there = {path.relative_to(folder).as_posix(): path.read_text("utf-8") for path in folder.rglob("*.py")}
