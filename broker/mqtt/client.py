@@ -77,9 +77,8 @@ class MqttConnection(asyncio.Protocol):
         self._share = LoopShare(port.host.shares, port.host.wake)
         self._requests = self._failures = 0
         self.is_5, self.is_explained, self.most_packet = False, True, 0
-        self.failure = ""
+        self.failure = self.entered_as = ""
         self._heard = 0.0
-        self.entered_as = ""
 
     def __repr__(self) -> str:
         return f"<MqttConnection {self.client_id!r} at {self.connection.address} {self._reading!r}>"
@@ -259,9 +258,10 @@ class MqttConnection(asyncio.Protocol):
         self._outlet.write(data)
 
     def _look(self) -> None:
-        """Has it been silent for half as long again as it said it would be?"""
+        """Has it been silent for half as long again as it said? One that is not read cannot tell."""
         patience = 1.5 * self._connecting.keep_alive
-        left = self._heard + patience - self._loop.time()
+        is_read = not self._publishing.is_crowded(self._host.buffers.share)
+        left = self._heard + patience - self._loop.time() if is_read else patience
         if left <= 0:
             self.end(f"it was silent for longer than {patience:g} s", Reason.SILENT)
         else:

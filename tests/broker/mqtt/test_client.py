@@ -16,6 +16,8 @@ from broker import shares
 from broker.core.clients import kept_sessions
 from broker.core.clients.kept_sessions import KeptSessions
 from broker.core.rows import Transaction
+from broker.mqtt.client import MqttConnection
+from broker.mqtt.door import Door
 from broker.mqtt.reading import MqttReading
 from broker.node import Node
 from broker.store.commit import GroupCommit
@@ -45,7 +47,7 @@ class Turns:
 
 @asynccontextmanager
 async def logged_in(
-    folder: Path, limits: Limits | None = None
+    folder: Path, limits: Limits | None = None, connect: bytes = CONNECT
 ) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
     """A client at a node with a door."""
     site = Site(
@@ -61,7 +63,7 @@ async def logged_in(
     assert node.report.door is not None
     reader, writer = await asyncio.open_connection("127.0.0.1", node.report.door.port)
     try:
-        writer.write(CONNECT)
+        writer.write(connect)
         assert await asyncio.wait_for(reader.readexactly(4), 120) == b"\x20\x02\x00\x00"
         yield reader, writer
     finally:
@@ -148,6 +150,35 @@ async def test_what_a_client_sent_together_is_committed_together(
         monkeypatch.undo()
     assert answered == b"".join(b"\x40\x02" + number.to_bytes(2) for number in range(1, COUNT + 1))
     assert len(submitted) < COUNT / 4
+
+
+async def test_a_client_that_is_not_read_while_the_disk_is_slow_is_not_silent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held: list[Callable[[StoreError | None], None]] = []
+    made: list[MqttConnection] = []
+    connection = Door.connection
+    monkeypatch.setattr(Door, "connection", lambda *given: made.append(connection(*given)) or made[-1])
+    async with logged_in(tmp_path, connect=CONNECT.replace(b"\x04\x02\x00\x00", b"\x04\x02\x00\x01")) as (
+        reader,
+        writer,
+    ):
+        client = made[0]
+        with monkeypatch.context() as patched:
+            patched.setattr(GroupCommit, "submit", lambda _self, _transaction, done, **_: held.append(done))
+            body = b"\x00\x07queue/q\x00\x01" + bytes(5 * 1024 * 1024)
+            writer.write(b"\x32" + variable(len(body)) + body)
+            while client._transport.is_reading():
+                await asyncio.sleep(0.01)
+            client._heard -= 100
+            client._look()
+            assert not client.over
+        for done in held:
+            done(None)
+        assert await asyncio.wait_for(reader.readexactly(4), 120) == b"\x40\x02\x00\x01"
+        client._heard -= 100
+        client._look()
+        assert client.over
 
 
 def filters_packet(first: int, body: bytes) -> bytes:
