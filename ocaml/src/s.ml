@@ -76,7 +76,8 @@ module type SESSION = sig
       subscribed to again; requests wait for that. Raises {!Errors.Connect_failed} and {!Errors.Refused}. *)
 
   val close : t -> unit
-  (** End the session: what is not acknowledged is given to others. *)
+  (** End the session: what is not acknowledged is given to others. In a process that was forked it lets go of the
+      session of the one that forked, which goes on. *)
 
   val token : t -> string
 

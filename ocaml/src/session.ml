@@ -19,6 +19,7 @@ module Make (Io : S.IO) = struct
     mutable stale : bool;
     mutable renewed : int;
     mutable closed : bool;
+    owner : int;  (** the process: one that was forked shares its lines, and would read its answers *)
   }
 
   exception Broken of string
@@ -208,6 +209,7 @@ module Make (Io : S.IO) = struct
   let unreachable session said =
     Errors.Connect_failed (Printf.sprintf "the node at %s:%d cannot be reached: %s" session.host session.port said)
 
+  let is_forked session = Unix.getpid () <> session.owner
   let never () = infinity
 
   (* [until] is asked again and again: it may come nearer. [anew]: what is asked instead once the session is another
@@ -216,7 +218,7 @@ module Make (Io : S.IO) = struct
     let began = session.renewed in
     let asked () = if session.renewed = began then asked else Option.value anew ~default:asked in
     let rec attempt pause =
-      if session.closed then Io.fail Errors.Closed
+      if session.closed || is_forked session then Io.fail Errors.Closed
       else
         Io.catch
           (fun () -> on_a_line session ~until (fun line -> ask session line ?seconds ~until (asked ())))
@@ -257,6 +259,7 @@ module Make (Io : S.IO) = struct
             stale = false;
             renewed = 0;
             closed = false;
+            owner = Unix.getpid ();
           }
         in
         Io.catch
@@ -266,7 +269,7 @@ module Make (Io : S.IO) = struct
 
   let close session =
     session.closed <- true;
-    List.iter (fun line -> Io.shut line.socket) session.lines;
+    if not (is_forked session) then List.iter (fun line -> Io.shut line.socket) session.lines;
     List.iter (drop session) session.idle
 
   let token session = session.token

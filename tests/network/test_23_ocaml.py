@@ -228,6 +228,17 @@ async def test_each_verb_does_what_the_protocol_says(kind: str, network: Network
 
 
 @KINDS
+async def test_a_process_that_was_forked_takes_nothing_of_the_one_that_forked(
+    kind: str, network: Network, ocaml: Path
+) -> None:
+    network.add("hq")
+    await network.start()
+    said = await lines(ocaml, kind, "forks", network.url("hq"), "forks")
+    assert said == ["the session was closed: make another one", "0 made anew"]
+    assert await network.collect("hq", "queue:forks", 2) == [b"before", b"after"]
+
+
+@KINDS
 async def test_calls_across_the_tree_end_as_the_service_says(kind: str, tree: Network, ocaml: Path) -> None:
     async with program(ocaml, kind, "serve", tree.url("york"), "echo") as server:
         assert await line(server) == "serving"

@@ -71,6 +71,20 @@ module Acts (W : Way.S) = struct
     let* () = both (List.init 300 (fun number () -> Session.send session queue (string_of_int number))) in
     return (say "sent")
 
+  (* In a process that was forked a session is closed; the one that forked goes on. *)
+  let forks url queue () =
+    let* session = Session.connect url in
+    let* () = Session.send session queue "before" in
+    match fork () with
+    | 0 ->
+        let* () = refused (fun () -> Session.send session queue "forked") in
+        Session.close session;
+        Unix._exit 0
+    | child ->
+        ignore (Unix.waitpid [] child);
+        let* () = Session.send session queue "after" in
+        return (say "%d made anew" (Session.renewed session))
+
   let answer (call : Call.t) =
     match call.parameters with
     | [ ("fail", _) ] -> failwith "on purpose"
@@ -170,6 +184,7 @@ module Acts (W : Way.S) = struct
     run
       (match Sys.argv.(2) with
       | "verbs" -> verbs url
+      | "forks" -> forks url Sys.argv.(4)
       | "many" -> many url Sys.argv.(4)
       | "signals" -> signals url Sys.argv.(4)
       | "serve" -> serve url Sys.argv.(4)

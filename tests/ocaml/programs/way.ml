@@ -13,7 +13,7 @@ module type S = sig
   (* Go on with it while others do something else. *)
 
   val sleep : float -> unit io
-
+  val fork : unit -> int
   val run : (unit -> unit io) -> unit
 
   (* An end of a channel. *)
@@ -41,6 +41,7 @@ module Blocking : S with type 'a io = 'a = struct
   let both acts = List.iter Thread.join (List.map (fun act -> Thread.create act ()) acts)
   let aside act = ignore (Thread.create act ())
   let sleep = Thread.delay
+  let fork = Unix.fork
   let run act = act ()
 
   type ends = Unix.file_descr
@@ -74,6 +75,7 @@ module Asynchronous : S with type 'a io = 'a Lwt.t = struct
   let both acts = Lwt.join (List.map (fun act -> act ()) acts)
   let aside = Lwt.async
   let sleep = Lwt_unix.sleep
+  let fork = Lwt_unix.fork
   let run act = Lwt_main.run (act ())
 
   type ends = Lwt_io.input_channel * Lwt_io.output_channel
