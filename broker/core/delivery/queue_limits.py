@@ -5,6 +5,8 @@ to hold what is for it, and has that ended when a fifth is free. Where a policy 
 
 Law: a hold goes on hop by hop, to where messages enter. While all neighbours that may take what is for a
 destination hold it, this node holds it towards those that bring it, however much room its own queue has.
+The nodes of a mesh above are one parent: what one of them is to keep, the others are as well, for they bring
+it once that one is gone.
 """
 
 from collections.abc import Callable
@@ -16,6 +18,7 @@ from broker.core.lookup import Lookup
 from broker.core.messages.queue import Queue, QueueEntry
 from broker.core.settings import Overflow, QueuePolicy
 from sapwood.protocol.destinations import Destination
+from treeconnector.relations import Relation
 
 _RELIEF: Final = 0.8
 
@@ -23,12 +26,13 @@ _RELIEF: Final = 0.8
 class QueueLimits:
     """The limits of a node's queues. `bury`: makes an entry that is in no `waiting` a dead letter."""
 
-    __slots__ = ("_bury", "_custody", "_lookup", "_neighbours", "_settings")
+    __slots__ = ("_bury", "_custody", "_lookup", "_neighbours", "_parents", "_settings")
 
     def __init__(self, context: Context, lookup: Lookup, bury: Callable[[QueueEntry, str], None]) -> None:
         self._settings = context.settings
         self._custody = context.custody
         self._neighbours = context.neighbours
+        self._parents = context.parents
         self._lookup = lookup
         self._bury = bury
 
@@ -74,9 +78,14 @@ class QueueLimits:
             queue.waiting.remove(entry)
             self._bury(entry, "QUEUE_FULL")
 
-    @staticmethod
-    def hold(queue: Queue, brought: Destination, neighbour: Neighbour) -> None:
+    def hold(self, queue: Queue, brought: Destination, neighbour: Neighbour) -> None:
         """Ask the neighbour to keep what it would bring under that address, which is full here."""
+        parent = neighbour.relation is Relation.PARENT
+        for each in self._parents.values() if parent else (neighbour,):
+            self._hold(queue, brought, each)
+
+    @staticmethod
+    def _hold(queue: Queue, brought: Destination, neighbour: Neighbour) -> None:
         name, held = str(brought), neighbour.we_hold
         if neighbour.link is not None and name not in held and held.has_room_for(name):
             held.add(name)
@@ -84,8 +93,13 @@ class QueueLimits:
             neighbour.link.say.hold(name)
 
     def look(self, queue: Queue) -> None:
-        """Now and then: end the holds on a queue that has room, and those under what is its alias no more."""
+        """Now and then: end the holds on a queue that has room, and those under what is its alias no more. A
+        parent that has come since is told of what the others keep.
+        """
         self.relieve(queue)
+        for parent in [each for name, each in self._parents.items() if name in queue.held_back]:
+            for brought in list(queue.held_back[parent.name]):
+                self.hold(queue, brought, parent)
         for name, addresses in queue.held_back.items():
             for brought in [each for each in addresses if self._lookup.address(each) != queue.destination]:
                 addresses.discard(brought)

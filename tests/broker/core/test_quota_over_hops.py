@@ -96,6 +96,32 @@ def test_a_line_that_comes_back_brings_one_bundle_to_a_full_queue(lost: str) -> 
     assert reader.payloads == [b"%d" % number for number in range(300)]
 
 
+def test_a_core_brings_no_window_to_a_queue_that_is_full_for_another_which_is_killed() -> None:
+    """The other core of two knew nothing of it: 80 came into a queue of 20."""
+    forest = Forest(CoreSettings(queue_quota=1000), LinkSettings())
+    forest.add_mesh("c1", "c2")
+    forest.add("york", "c1", "leaf")
+    forest.add("bath", "c1", "leaf", policies=(QueuePolicy(pattern="orders", max_messages=ROOM),))
+    forest.heal(5.0)
+    reader = forest.consumer("bath", "queue:orders", credit=1, auto=False)
+    forest.settle(1.0)
+    send(forest, forest.producer("york"), 300)
+    full = orders(forest, "bath")
+    assert full < 2 * ROOM
+    (victim,) = (name for name in ("c1", "c2") if orders(forest, name))
+    forest[victim].crash()
+    forest.settle(3.0)
+    assert orders(forest, "bath") <= full + 2
+    forest[victim].boot()
+    forest.heal(5.0)
+    assert orders(forest, "bath") <= full + 2
+    reader.disconnect()
+    late = forest.consumer("bath", "queue:orders", "late")
+    forest.settle(10.0)
+    assert sorted(late.payloads, key=int) == [b"%d" % number for number in range(300)]
+    assert not any(forest[name].core.neighbours["bath"].peer_holds for name in ("c1", "c2"))
+
+
 def test_a_line_that_comes_back_tries_a_destination_where_there_is_room_again() -> None:
     forest = chain(1, quota=1000)
     send(forest, forest.producer("york"), 100)
