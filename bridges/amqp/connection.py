@@ -70,12 +70,17 @@ OnMessage = Callable[[Incoming], None]
 
 
 class Connection:
-    """One connection to a RabbitMQ. `ended`: done when it is no more, with what ended it."""
+    """One connection to a RabbitMQ. `ended`: done when it is no more, with what ended it.
+
+    `blocked`: why the broker reads nothing of what is published here; '' while it does. `on_blocked` is
+    called with it at each change.
+    """
 
     def __init__(self, server: Server, raw: BulkConnection) -> None:
         self.server = server
         self.ended: asyncio.Future[AmqpLost] = asyncio.get_running_loop().create_future()
         self.blocked = ""
+        self.on_blocked: Callable[[str], None] = lambda why: None
         self._raw = raw
         self._channels: set[Channel] = set()
         raw.add_on_close_callback(self._on_close)
@@ -151,9 +156,11 @@ class Connection:
 
     def _on_blocked(self, _raw: Any, frame: Any) -> None:
         self.blocked = frame.method.reason or "the broker takes no messages now"
+        self.on_blocked(self.blocked)
 
     def _on_unblocked(self, _raw: Any, _frame: Any) -> None:
         self.blocked = ""
+        self.on_blocked("")
 
     async def close(self) -> None:
         """End it and all its channels. Never raises; idempotent."""

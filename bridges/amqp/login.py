@@ -16,8 +16,11 @@ from bridges.amqp.errors import ACCESS_REFUSED, AmqpAbsent, AmqpRefused, AmqpUnr
 from bridges.amqp.server import Server
 from bridges.tls import CERTIFICATE
 
-_PASSING: Final = (" limit (", "is down")
-"""Of why a virtual host lets nobody in: that may end by itself."""
+_PASSING: Final = {
+    " limit (": "raise the limit: a node has up to three connections, and `sapwood node check` one more",
+    "is down": "rabbitmqctl restart_vhost -p {vhost}",
+}
+"""Of why a virtual host lets nobody in: that may end by itself, or by this."""
 _QUOTES: Final = "'\""
 _NEVER: Final = (ACCESS_REFUSED, 530)
 """Reply codes to a connection that is not let in: not allowed, or no such virtual host."""
@@ -34,11 +37,12 @@ def why_not(server: Server, error: BaseException) -> AmqpUnreachable:
             )
         if isinstance(each, ProbableAccessDeniedError):
             words = _words(each)
-            refused = AmqpUnreachable if any(one in words for one in _PASSING) else AmqpRefused
-            return refused(
-                f"{where} does not let user {server.user!r} into the virtual host {server.vhost!r}{words}:"
-                f" rabbitmqctl set_permissions -p {server.vhost} {server.user} '.*' '.*' '.*'"
-            )
+            why = f"{where} does not let user {server.user!r} into the virtual host {server.vhost!r}{words}"
+            for one, cure in _PASSING.items():
+                if one in words:
+                    return AmqpUnreachable(f"{why}: {cure.format(vhost=server.vhost)}")
+            permit = f"rabbitmqctl set_permissions -p {server.vhost} {server.user} '.*' '.*' '.*'"
+            return AmqpRefused(f"{why}: {permit}")
         if isinstance(each, ConnectionClosed):
             refused = AmqpRefused if each.reply_code in _NEVER else AmqpUnreachable
             return refused(f"{where} refuses: {each.reply_text} [{each.reply_code}]")

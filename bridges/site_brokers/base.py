@@ -87,17 +87,19 @@ async def in_parts(items: Iterable[Item]) -> AsyncIterator[list[Item]]:
 class NotTaken:
     """Names that are wanted and not taken from the broker, with the reason: each is said in the log, once.
 
-    `reasons`: by name, for people; `most` of them are kept.
+    `reasons`: by name, for people; `most` of them are kept. `what`: of names of which something else is to be
+    said.
     """
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, what: str = "is not taken from the site's broker") -> None:
         self.reasons: dict[str, str] = {}
         self._most = most
+        self._what = what
 
     def note(self, name: str, why: str) -> None:
         if self.reasons.get(name) != why and len(self.reasons) < self._most:
             self.reasons[name] = why
-            _log.warning("! %s is not taken from the site's broker: %s", name, why, extra={"reason": why})
+            _log.warning("! %s %s: %s", name, self._what, why, extra={"reason": why})
 
     def is_over(self, name: str) -> None:
         """It is taken now."""

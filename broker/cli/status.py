@@ -12,6 +12,12 @@ from treeconnector.wording import counted
 
 Fields = dict[str, Any]
 LISTED: Final = 20
+_OF_NAMES: Final = {
+    "other_ways": "comes another way than the tree's, too",
+    "troubles": "is not taken from it",
+    "denied": "is denied to the node, with code",
+}
+_SHOWN: Final = 3
 
 
 def show_status(url: str, token: str, tls: Tls | None, *, as_json: bool) -> None:
@@ -85,7 +91,17 @@ def _site_broker(broker: Fields) -> list[str]:
         f" {counted(read, 'destination')} read ·"
         f" {counted(broker.get('waiting', 0), 'message')} waiting for it{error}"
     )
-    return [line, f"consumers there: {broker['discovery']}"] if broker.get("discovery") else [line]
+    lines = [line, f"consumers there: {broker['discovery']}"] if broker.get("discovery") else [line]
+    if broker.get("blocked"):
+        lines.append(f"! the site broker takes no messages now: {broker['blocked']}")
+    lines += [f"! the site broker lacks something: {text}" for text in broker.get("lacks", {}).values()]
+    for key, what in _OF_NAMES.items():
+        lines += [f"! {name} {what}: {text}" for name, text in _first(broker.get(key, {}))]
+    return lines
+
+
+def _first(texts: Fields) -> list[tuple[str, str]]:
+    return list(texts.items())[:_SHOWN]
 
 
 def _link_broker(broker: Fields) -> str:

@@ -32,7 +32,7 @@ import pika
 from broker.cli.demo.plan import free_ports
 
 PROGRAM = Path(os.environ.get("RABBITMQ_SERVER", "/usr/lib/rabbitmq/bin/rabbitmq-server"))
-PLUGINS = ("rabbitmq_management", "rabbitmq_event_exchange", "rabbitmq_mqtt")
+PLUGINS = ("rabbitmq_management", "rabbitmq_event_exchange", "rabbitmq_mqtt", "rabbitmq_shovel")
 MISSING = (
     "these tests need a real RabbitMQ: as root, apt-get update && apt-get install -y --no-install-recommends"
     f" rabbitmq-server ({PROGRAM} is not there)"

@@ -130,6 +130,23 @@ async def test_what_needs_attention_is_said_with_its_reason(
     await expect(lines.filter(has_text="The site's broker is waiting")).to_contain_text("cannot be reached")
 
 
+async def test_of_a_sites_broker_it_is_said_what_is_wrong_there(
+    opened: Opened, served: Served, fake: FakeNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usual = fake.status
+    broker = {
+        "state": "running",
+        "blocked": "low on memory",
+        "lacks": {"policies": "policy 'all' sets message-ttl"},
+        "other_ways": {"queue:sales": "node 'york' gave it"},
+    }
+    monkeypatch.setattr(fake, "status", lambda: usual() | {"site_broker": broker})
+    lines = (await opened(await served(fake))).locator(".lines li")
+    await expect(lines.filter(has_text="takes no messages now")).to_contain_text("low on memory")
+    await expect(lines.filter(has_text="broker lacks something")).to_contain_text("sets message-ttl")
+    await expect(lines.filter(has_text="queue:sales comes another way")).to_contain_text("node 'york'")
+
+
 async def test_a_satellite_without_a_core_says_so(
     opened: Opened, served: Served, fake: FakeNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,7 +13,7 @@
 | `discovery`, `management` | who consumes: the event exchange, the management API, passive declares |
 | `consumers` | the table of queues, pure: events and lists in, consumers out |
 | `ownership` | one node at a virtual host |
-| `inspection` | what a RabbitMQ lacks, and the lines to run |
+| `inspection`, `policies` | what a RabbitMQ lacks, and the lines to run; which policies harm our queues |
 """
 
 from bridges.site_brokers.base import Bridge, Setup

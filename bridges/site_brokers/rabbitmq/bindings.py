@@ -21,7 +21,7 @@ from config.whole_files import put
 
 TOPICS: Final = f"{OURS}topics"
 _FILE: Final = "rabbitmq-topics.json"
-_MOST_BYTES: Final = 256 * 1024 * 1024
+MOST_BYTES: Final = 256 * 1024 * 1024
 _LANES: Final = 8
 BIND_AGAIN: Final = 60.0
 
@@ -152,7 +152,7 @@ class Bindings:
         except ChannelLost as error:
             if error.code != NOT_FOUND:
                 raise
-            arguments = {"x-max-length-bytes": _MOST_BYTES, "x-overflow": "reject-publish"}
+            arguments = {"x-max-length-bytes": MOST_BYTES, "x-overflow": "reject-publish"}
             fresh = await self._connection.channel()
             await fresh.declare(TOPICS, durable=True, arguments=arguments)
             await fresh.close()

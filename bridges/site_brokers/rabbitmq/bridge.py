@@ -8,6 +8,7 @@ Law: whatever ends one of them ends them all; the desk starts anew.
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import Coroutine, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -23,6 +24,7 @@ from bridges.site_brokers.base import (
     BrokerDelivery,
     Desk,
     Finding,
+    NotTaken,
     Setup,
     SiteBrokerError,
     SiteBrokerRefused,
@@ -38,6 +40,7 @@ from bridges.site_brokers.rabbitmq.management import Management
 from bridges.site_brokers.rabbitmq.messages import (
     TOPIC,
     address_of,
+    giver_of,
     properties_of,
     taken_astray,
     taken_for,
@@ -54,6 +57,7 @@ from bridges.site_brokers.rabbitmq.taps import Read
 from sapwood.protocol.destinations import Destination, Kind, queue
 from sapwood.protocol.errors import PatternError
 
+_log = logging.getLogger("sapwood.site")
 _SHOWN: Final = 100
 
 
@@ -178,6 +182,8 @@ class Visit:
             self._may_take,
         )
         self._replies = self._taker.replies = Replies(setup.node, self._taker.want_replies, self._asked)
+        self._other_ways = NotTaken(_SHOWN, "comes another way than the tree's, too")
+        giving.on_blocked = _say_blocked
         self._checks: set[asyncio.Task[None]] = set()
         self._discovery = EventDiscovery(
             self._census,
@@ -255,13 +261,28 @@ class Visit:
         return partial(self._read_one, name)
 
     def _read_one(self, name: str, message: Incoming) -> Taken | None:
+        self._look_whence(f"queue:{name}", message)
         offset, streams = offset_of(message), self._taker.streams
         if offset is None or name not in streams:
             return taken_from_queue(name, message, self._replies.read)
         doubtful = streams.is_doubtful(name, offset, PREFETCH)
         return taken_from_stream(name, message, offset, self._replies.read, doubtful=doubtful)
 
+    def _look_whence(self, name: str, message: Incoming) -> None:
+        """A message that another node gave to its own broker came here by a shovel, by federation, or by an
+        application that sends it on as it is.
+        """
+        giver = giver_of(message)
+        if giver and giver != self._setup.node:
+            self._other_ways.note(
+                name,
+                f"here are messages that node {giver[:80]!r} gave to its own broker, so they come twice, or"
+                " go round while nobody here reads them: end the shovel or federation, or leave this out of"
+                " the tree (rules)",
+            )
+
     def _read_topic(self, message: Incoming) -> Taken | None:
+        self._look_whence(f"exchange {message.exchange}", message)
         fed = self._discovery.crossing.get(message.exchange, "")
         if fed and message.exchange not in self._exchanges:
             return taken_astray(message, fed, self._replies.read)
@@ -361,12 +382,20 @@ class Visit:
             "taking_queues": self._taker.taking[:_SHOWN],
             "reply_queues": len(self._replies.queues),
             "troubles": dict(list(self._taker.not_taken.reasons.items())[:_SHOWN]),
+            "other_ways": dict(self._other_ways.reasons),
             "unspeakable": sorted(self._census.odd)[:_SHOWN],
             "blocked": self._giving.blocked,
             "confirmed": self._publisher.confirmed,
             "refused": self._publisher.refused,
             "published_again": self._publisher.repeated,
         }
+
+
+def _say_blocked(why: str) -> None:
+    if why:
+        _log.warning("! the site's broker takes no messages now: %s", why, extra={"reason": why})
+    else:
+        _log.info("= the site's broker takes messages again")
 
 
 async def _until_lost(connection: Connection) -> None:

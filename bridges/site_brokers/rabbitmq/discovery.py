@@ -190,7 +190,7 @@ class EventDiscovery:
 
     def _lack(self, what: str, text: str) -> None:
         if self.lacks.get(what) != text:
-            _log.warning("! discovery of consumers: %s", text, extra={"reason": text})
+            _log.warning("! the site's broker lacks something: %s", text, extra={"reason": text})
         self.lacks[what] = text
 
     async def begin(self) -> None:
@@ -270,6 +270,7 @@ class EventDiscovery:
                     bindings += ((name, Binding(exchange, key)) for name, key in bound)
                     behind |= others
                 await self._look_for_crossing(management)
+                await self._look_for_harm(management)
             except ManagementError as error:
                 self._lack("lists", f"no lists: {error}")
             else:
@@ -293,6 +294,14 @@ class EventDiscovery:
             f"{name!r} to {source!r}" for source, name in sorted(self.crossing.items())[:_SHOWN]
         )
         self._lack("exchanges", f"bound to an exchange of other topics is {bound}: see sapwood node check")
+
+    async def _look_for_harm(self, management: Management) -> None:
+        """Does a policy throw away what waits for the node? Raises `ManagementError`."""
+        harm = await management.harm(self._census.vhost)
+        if harm is None:
+            self.lacks.pop("policies", None)
+        else:
+            self._lack("policies", f"{harm.text}: see sapwood node check")
 
     async def _ask(self) -> None:
         """Count the consumers of each queue that is in doubt."""

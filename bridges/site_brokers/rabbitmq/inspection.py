@@ -5,6 +5,7 @@ tried on one of ours, which goes with the connection. Whether messages may be pu
 has no valid expiry: RabbitMQ looks at the permission first, and then refuses the message.
 """
 
+import asyncio
 import secrets
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -24,6 +25,9 @@ from bridges.site_brokers.rabbitmq.management import Management
 from bridges.site_brokers.rabbitmq.ownership import holder
 
 _OUR_QUEUES: Final = r"^sapwood\..*"
+_OTHER_WAYS: Final = ("Shovel ", "Federation link ")
+"""How RabbitMQ names the connections of these."""
+_SHOWN: Final = 5
 _NOTHING_OLD: Final = "consumers that are there before the node starts are not found, but for configured ones"
 _NOTHING_SOON: Final = "consumers that come and go are noticed within seconds instead of at once"
 
@@ -33,9 +37,7 @@ async def inspect(setup: Setup, server: Server, management: Management) -> list[
     look = _Look(setup, server)
     connection = await Connection.open(server)
     try:
-        await look.at_holder(connection)
-        await look.at_exchanges(connection)
-        await look.at_permissions(connection)
+        await look.at_all(connection)
     finally:
         await connection.close()
     await look.at_events()
@@ -73,6 +75,30 @@ class _Look:
 
     def _say(self, text: str, *lines: str, fatal: bool = False) -> None:
         self.found.append(Finding(fatal, text, lines))
+
+    async def at_all(self, connection: Connection) -> None:
+        """All that takes a message to see. A broker that is short of memory or disk reads none, nor anything
+        else on that line, and says so.
+        """
+        blocked: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        connection.on_blocked = lambda why: None if blocked.done() else blocked.set_result(why)
+        looks = asyncio.ensure_future(self._at_all(connection))
+        await asyncio.wait((looks, blocked), return_when=asyncio.FIRST_COMPLETED)
+        if not blocked.done():
+            await looks
+            return
+        looks.cancel()
+        await asyncio.gather(looks, return_exceptions=True)
+        self._say(
+            f"the broker takes no messages now ({blocked.result()}), so those for it wait at the node, and"
+            " whether its user may publish was not looked at: give it memory or disk, and check again",
+            "rabbitmq-diagnostics alarms",
+        )
+
+    async def _at_all(self, connection: Connection) -> None:
+        await self.at_exchanges(connection)
+        await self.at_holder(connection)
+        await self.at_permissions(connection)
 
     async def at_holder(self, connection: Connection) -> None:
         """Is another node at this virtual host?"""
@@ -138,6 +164,8 @@ class _Look:
             for name in self._exchanges:
                 await self._at_kind(management, name)
                 await self._at_sources(management, name)
+            await self._at_policies(management)
+            await self._at_other_ways(management)
         except ManagementError as error:
             line = "rabbitmq-plugins enable rabbitmq_management"
             if error.status in (401, 403):
@@ -168,6 +196,25 @@ class _Look:
                     f" destination_type=exchange destination={name} properties_key=KEY",
                     fatal=True,
                 )
+
+    async def _at_policies(self, management: Management) -> None:
+        harm = await management.harm(self._server.vhost)
+        if harm is not None:
+            self._say(harm.text, *harm.lines)
+
+    async def _at_other_ways(self, management: Management) -> None:
+        """Shovels and federation, of this broker or of others, which name their connections so."""
+        found = sorted(
+            name for name in await management.connections(self._server.vhost) if name.startswith(_OTHER_WAYS)
+        )
+        if found:
+            shown = ", ".join(repr(name[:80]) for name in found[:_SHOWN])
+            self._say(
+                f"messages go other ways here too ({shown}): what goes by one of these and through the tree"
+                " comes twice, and goes round without end where a queue that one fills is read at its other"
+                " end only; end it (sapwood config convert reads its lines), or leave its queues and topics"
+                " out of the tree (rules)"
+            )
 
 
 async def _refusal(connection: Connection, what: Callable[[Channel], Awaitable[Any]]) -> ChannelLost | None:

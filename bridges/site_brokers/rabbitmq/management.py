@@ -15,6 +15,7 @@ import msgspec
 from bridges.amqp.errors import ManagementError
 from bridges.site_brokers.rabbitmq.consumers import Listed
 from bridges.site_brokers.rabbitmq.exchanges import through
+from bridges.site_brokers.rabbitmq.policies import Harm, Policy, harm_of
 
 PORT: Final = 15672
 TLS_PORT: Final = 15671
@@ -60,6 +61,10 @@ class _Reader(msgspec.Struct):
 
 class _Readers(msgspec.Struct):
     consumer_details: list[_Reader] = []
+
+
+class _Connected(msgspec.Struct):
+    user_provided_name: str | None = None
 
 
 class _User(msgspec.Struct):
@@ -180,6 +185,23 @@ class Management:
                 return None
             raise
         return str(answer.type)
+
+    async def harm(self, vhost: str) -> Harm | None:
+        """The harm of a policy to our queue of topics; None: none, or it does not say."""
+        try:
+            policies = await self._get(f"/policies/{_quoted(vhost)}", list[Policy])
+            operators = await self._get(f"/operator-policies/{_quoted(vhost)}", list[Policy])
+        except ManagementError as error:
+            if error.status in (401, 403, 404):
+                return None
+            raise
+        return harm_of(vhost, policies, operators)
+
+    async def connections(self, vhost: str) -> set[str]:
+        """The names that those who are connected to a virtual host gave themselves."""
+        path = f"/vhosts/{_quoted(vhost)}/connections?columns=user_provided_name"
+        found = await self._get(path, list[_Connected])
+        return {each.user_provided_name for each in found if each.user_provided_name}
 
     async def _get(self, path: str, kind: Any) -> Any:
         session = aiohttp.ClientSession(

@@ -54,6 +54,13 @@ def is_ours(properties: pika.BasicProperties, exchange: str, key: str) -> bool:
     return isinstance(text, str) and text.endswith(f"/{_check(exchange, key)}")
 
 
+def giver_of(message: Incoming) -> str:
+    """The node that gave this message to this exchange with this key; '' if none did."""
+    if not message.properties.headers or not is_ours(message.properties, message.exchange, message.key):
+        return ""
+    return str(message.properties.headers[MARK]).partition("/")[0]
+
+
 def number_of(properties: pika.BasicProperties) -> int:
     """The number in a message's mark, 0 if it has none."""
     text = (properties.headers or {}).get(MARK)

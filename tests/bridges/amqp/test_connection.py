@@ -84,6 +84,7 @@ async def test_a_virtual_host_that_lets_nobody_in_says_why(rabbitmq: RabbitServe
     rabbitmq.api("PUT", f"/vhost-limits/{vhost}/max-connections", {"value": 0})
     with pytest.raises(AmqpUnreachable, match=r"\(NOT_ALLOWED - .*limit \(0\) is reached\)") as refused:
         await Connection.open(Server(rabbitmq.uri(vhost), timeout=30))
+    assert "raise the limit" in str(refused.value)
     assert not isinstance(refused.value, AmqpRefused)  # that would stop a node that starts
     with pytest.raises(AmqpRefused, match=r"\(NOT_ALLOWED - vhost no-such not found\)"):
         await Connection.open(Server(rabbitmq.uri("no-such"), timeout=30))

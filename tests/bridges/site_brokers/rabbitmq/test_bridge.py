@@ -8,7 +8,7 @@ import pika
 import pytest
 import pytest_asyncio
 from rabbitmq_server import RabbitServer
-from rabbitmq_site import At
+from rabbitmq_site import PATIENCE, At
 
 from bridges.site_brokers.base import BrokerDelivery, SiteBrokerError, SiteBrokerRefused, Taken
 from bridges.site_brokers.rabbitmq import replies
@@ -699,9 +699,12 @@ async def test_a_broker_that_is_not_there_is_an_error_that_says_so(place, rabbit
 
 
 async def test_a_node_that_starts_again_while_the_broker_is_short_of_memory_takes_and_hears(
-    york, applications, rabbitmq: RabbitServer
+    york, applications, rabbitmq: RabbitServer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """RabbitMQ reads nothing of the line that it blocks, so it does not notice that this has ended."""
+    """RabbitMQ reads nothing of the line that it blocks, so it does not notice that this has ended.
+
+    A check ends all the same, and says so.
+    """
     applications.channel().queue_declare("stock", durable=True)
     applications.publish("stock", b"1")
     applications.close()
@@ -710,6 +713,10 @@ async def test_a_node_that_starts_again_while_the_broker_is_short_of_memory_take
         await asyncio.to_thread(rabbitmq.control, "rabbitmqctl", limit, "0.0001")
         york.deliver("queue:stock", b"2")
         await york.desk.until(lambda: york.bridge.status()["blocked"] != "")
+        assert "the site's broker takes no messages now: low on memory" in caplog.text
+        async with asyncio.timeout(PATIENCE):
+            (found,) = await york.bridge.inspect()
+        assert "the broker takes no messages now (low on memory)" in found.text
         await york.stop()
         await york.start()
         york.want("queue:stock")

@@ -1,10 +1,12 @@
 """What a real RabbitMQ lacks, and that the printed lines, run as they are, end the lack."""
 
+import asyncio
 import shlex
 from pathlib import Path
 
 import pytest
 from rabbitmq_server import RabbitServer
+from rabbitmq_site import PATIENCE
 
 from bridges.site_brokers.base import SiteBrokerError
 from config.model import SiteExchange
@@ -135,6 +137,67 @@ async def test_an_exchange_that_another_one_feeds_is_refused_where_their_topics_
         "exchange 'amq.topic' is bound to exchange 'sales'",
         "exchange 'sales' is bound to exchange 'intake'",
     ]
+
+
+async def test_what_waits_for_a_node_that_is_away_outlives_a_policy_for_all_queues(
+    york, applications, rabbitmq: RabbitServer, vhost: str
+) -> None:
+    york.want("topic:sales/#")
+    await applications.until_bound("sales.#")
+    await york.stop()
+    policy = {"pattern": ".*", "definition": {"message-ttl": 200, "expires": 86_400_000}, "priority": 3}
+    rabbitmq.api("PUT", f"/policies/{vhost}/all", policy)
+    (found,) = await york.bridge.inspect()
+    assert "policy 'all' sets message-ttl and expires for queue 'sapwood.topics'" in found.text
+    run(rabbitmq, *found.lines)
+    assert await york.bridge.inspect() == []
+    applications.publish("sales.tea", b"1", "amq.topic")
+    applications.channel().queue_declare("other", durable=True)
+    applications.publish("other", b"1")
+    while applications.channel().queue_declare("other", passive=True).method.message_count:
+        await asyncio.sleep(0.1)
+    await york.start()
+    await york.desk.until(lambda: york.desk.payloads == [b"1"])
+
+
+async def test_a_node_that_runs_tells_of_such_a_policy(place, rabbitmq: RabbitServer, vhost: str) -> None:
+    policy = {"pattern": ".*", "definition": {"max-length": 5}}
+    rabbitmq.api("PUT", f"/operator-policies/{vhost}/cap", policy)
+    york = await place().start()
+    assert "operator policy 'cap' sets max-length" in york.bridge.status()["lacks"]["policies"]
+
+
+async def test_a_shovel_beside_the_tree_is_named_and_so_is_what_comes_through_it(
+    york, place, rabbitmq: RabbitServer, vhost: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A queue that it fills goes round: its reader at the one end is the shovel, at the other nobody."""
+    above = f"{vhost}-hq"
+    rabbitmq.add_vhost(above)
+    try:
+        for name in (vhost, above):
+            rabbitmq.api("PUT", f"/queues/{name}/sales", {"durable": True})
+        hq = await place("hq", uri=rabbitmq.uri(above)).start()
+        uris = {"src-uri": rabbitmq.uri(vhost), "dest-uri": rabbitmq.uri(above)}
+        queues = {"src-queue": "sales", "dest-queue": "sales"}
+        protocols = {"src-protocol": "amqp091", "dest-protocol": "amqp091"}
+        shovel = {"value": uris | queues | protocols}
+        rabbitmq.api("PUT", f"/parameters/shovel/{vhost}/to-hq", shovel)
+        await york.desk.until_consumers("queue:sales")
+        hq.want("queue:sales")
+        york.deliver("queue:sales", b"1")
+        await hq.desk.until(lambda: hq.desk.payloads == [b"1"])
+        why = hq.bridge.status()["other_ways"]["queue:sales"]
+        assert "node 'york' gave to its own broker" in why
+        assert f"queue:sales comes another way than the tree's, too: {why}" in caplog.text
+        for at in (york, hq):
+            async with asyncio.timeout(PATIENCE):
+                while not (found := await at.bridge.inspect()):
+                    await asyncio.sleep(0.2)  # the management API lags
+            assert "messages go other ways here too ('Shovel to-hq')" in found[0].text
+        rabbitmq.api("DELETE", f"/parameters/shovel/{vhost}/to-hq")
+        await hq.stop()
+    finally:
+        rabbitmq.delete_vhost(above)
 
 
 async def test_missing_plugins_are_named_with_the_lines_that_enable_them(

@@ -72,6 +72,9 @@ export function attention(status, away, at) {
   if (broker && broker.state !== "running") add(1, "down", `The site's broker is ${broker.state}`, visible(broker.error || broker.uri), duration(broker.since_s ?? 0), "consumers");
   else if (broker?.unknown) add(5, "warning", "Not all consumers of the site's broker are known", plural(broker.unknown, "subscription"), "", "consumers");
   else if (/does not tell/.test(broker?.discovery ?? "")) add(5, "warning", "The site's broker does not tell who its consumers are", "sapwood node check prints what it lacks", "", "consumers");
+  if (broker?.blocked) add(2, "blocked", "The site's broker takes no messages now", visible(broker.blocked), "", "consumers");
+  for (const why of Object.values(broker?.lacks ?? {})) add(5, "warning", "The site's broker lacks something", visible(why), "", "consumers");
+  for (const [name, why] of Object.entries(broker?.other_ways ?? {}).slice(0, LISTED)) add(5, "warning", `${visible(name)} comes another way than the tree's, too`, visible(why), "", "consumers");
   for (const queue of status.queues ?? []) {
     if (queue.messages && !queue.readers && !(queue.targets ?? []).length && (queue.oldest_s ?? 0) > OLD) {
       add(6, "warning", `Nobody reads ${visible(queue.name)}`, plural(queue.messages, "message"), age(queue.oldest_s), `queues/${encodeURIComponent(queue.name)}`);
