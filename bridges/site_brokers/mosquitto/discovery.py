@@ -21,7 +21,7 @@ from bridges.site_brokers.base import BrokerConsumer, BrokerDelivery, Desk, Setu
 from bridges.site_brokers.mosquitto.connection import Filter, MqttConnection, Received
 from bridges.site_brokers.mosquitto.consumers import Change, SubscriptionTable
 from bridges.site_brokers.mosquitto.database import DatabaseError, subscriptions
-from bridges.site_brokers.mosquitto.log_lines import LOG, SUBSCRIBE, Went, colons, read
+from bridges.site_brokers.mosquitto.log_lines import LOG, SUBSCRIBE, Dropped, Went, colons, read
 from bridges.site_brokers.mosquitto.memory import Memory
 from bridges.site_brokers.mosquitto.names import Names
 from bridges.site_brokers.mosquitto.replies import ResponseTopics
@@ -41,6 +41,10 @@ _OTHERS: Final = 6
 _MOST_EARLY: Final = 100_000
 _MOST_EARLY_BYTES: Final = 16 * 1024 * 1024
 _SHOWN: Final = 100
+_QUEUE_FULL: Final = (
+    "it throws away messages that wait for this node, which are more than its max_queued_messages: set"
+    " max_queued_messages 100000 in mosquitto.conf, and restart it"
+)
 
 
 class Fate(Enum):
@@ -58,7 +62,8 @@ class Fate(Enum):
 class LogDiscovery:
     """Of one connection. `broker`: what it calls itself. `tells`: whether its log says who subscribes.
 
-    `last_words`: what the log said when our other connection ended.
+    `last_words`: what the log said when our other connection ended. `lacks`: what of the broker's settings
+    has cost messages, for people.
     """
 
     def __init__(
@@ -78,6 +83,7 @@ class LogDiscovery:
         self._ear: MqttConnection | None = None
         self._session = ""
         self.last_words = ""
+        self.lacks: dict[str, str] = {}
         self._own = 0
         self._began = False
         self._told = asyncio.Event()
@@ -204,11 +210,22 @@ class LogDiscovery:
 
     def _understood(self, topic: str, payload: bytes) -> None:
         event = read(topic, payload, self.table, self._colons)
+        if isinstance(event, Dropped):
+            self._dropped(event.client)
+            return
         if isinstance(event, Went) and event.client == self._session:
             self.last_words = payload.decode(errors="replace").partition(": ")[2][:200]
         if event is not None:
             self._touch()
             self._tell(self.table.heard(event))
+
+    def _dropped(self, client: str) -> None:
+        """Ours alone: what is dropped for others is between them and the broker."""
+        if client == self._session and not self.lacks:
+            self.lacks["max_queued_messages"] = _QUEUE_FULL
+            _log.warning(
+                "! the site's broker lacks something: %s", _QUEUE_FULL, extra={"reason": _QUEUE_FULL}
+            )
 
     def _tell(self, changes: list[Change]) -> None:
         for came, client, text in changes:
@@ -295,5 +312,6 @@ class LogDiscovery:
             "unknown": self.table.missing,
             "left_out_filters": self.table.over,
             "cut_lines": self.table.cut,
+            "lacks": dict(self.lacks),
             "unspeakable": {text[:200]: why[:200] for text, why in self._unspeakable.items()},
         }

@@ -1,9 +1,9 @@
 """The words of Mosquitto about its clients at `$SYS/broker/log/…`, read line by line.
 
-Measured with Mosquitto 2.0: `M/subscribe` has `TIME: CLIENT QOS FILTER`, `M/unsubscribe` has
-`TIME: CLIENT FILTER`; `N` and `E` have sentences. The part before `: ` follows `log_timestamp` and
-`log_timestamp_format`, and may be missing: how many `: ` it holds is learned from a line about a client that
-is known (`colons`). A sentence is found by its first words.
+Measured with Mosquitto 2.0, older sentences read in its sources: `M/subscribe` has `TIME: CLIENT QOS FILTER`,
+`M/unsubscribe` has `TIME: CLIENT FILTER`; `N` and `E` have sentences. The part before `: ` follows
+`log_timestamp` and `log_timestamp_format`, and may be missing: how many `: ` it holds is learned from a line
+about a client that is known (`colons`). A sentence is found by its first words.
 
 Wrinkle: client ids and filters may hold spaces, and an id the words of a sentence: so a line is read with the
 ids that are known, the longest first. A line is cut at about a thousand bytes: of a longer one the filter is
@@ -20,12 +20,15 @@ UNSUBSCRIBE: Final = LOG + "M/unsubscribe"
 _LONGEST: Final = 980
 _TIME = re.compile(r"(?:\d{9,12}|[^ ]{1,40}): ")
 _SENTENCE = re.compile(
-    r"(?:\A|: )(?=New client connected from |Client |Expiring client |Bad socket |Socket error )"
+    r"(?:\A|: )(?=New (?:client|bridge) connected from |Client |Expiring client |Bad socket |Socket error "
+    r"|Outgoing messages are being dropped )"
 )
 _CAME = re.compile(
-    r"New client connected from \S+ as (.+) \(p(\d+), c([01]), k\d+(?:, u'.*')?\)\.?", re.DOTALL
+    r"New (?:client|bridge) connected from \S+ as (.+) \((?:p(\d+), )?c([01]), k\d+(?:, u.*)?\)\.?", re.DOTALL
 )
+"""Before version 1.6 the protocol was not said."""
 _EXPIRED = re.compile(r"Expiring client (.+) due to timeout\.?", re.DOTALL)
+_DROPPED = re.compile(r"Outgoing messages are being dropped for client (.+?)\.?", re.DOTALL)
 _OVER = re.compile(r"Client |(?:Bad socket read/write on|Socket error on) client ")
 _HOW = re.compile(
     r" (?:(?:been )?disconnected\b|closed its connection\b|has exceeded timeout, disconnecting)"
@@ -65,6 +68,12 @@ class Cut(NamedTuple):
     text: str
 
 
+class Dropped(NamedTuple):
+    """Messages for a client are thrown away, since too many wait for it."""
+
+    client: str
+
+
 Event = Came | Went | Subscribed | Unsubscribed | Cut
 
 
@@ -74,7 +83,9 @@ def colons(payload: bytes, client: str) -> int | None:
     return before.count(": ") if found and (not before or before.endswith(": ")) else None
 
 
-def read(topic: str, payload: bytes, known: Container[str] = (), colons: int | None = None) -> Event | None:
+def read(
+    topic: str, payload: bytes, known: Container[str] = (), colons: int | None = None
+) -> Event | Dropped | None:
     """The event of a client that a line tells; None if it says nothing of any. `known`: ids of clients.
 
     `colons`: how many there are before the line itself; None: that is guessed.
@@ -118,11 +129,13 @@ def _unsubscribed(text: str, known: Container[str]) -> Event | None:
     return Unsubscribed(*readings[0]) if readings else None
 
 
-def _sentence(text: str, known: Container[str]) -> Event | None:
+def _sentence(text: str, known: Container[str]) -> Event | Dropped | None:
     if found := _CAME.fullmatch(text):
         return Came(found[1], found[3] == "1", found[2] == str(_V5))
     if found := _EXPIRED.fullmatch(text):
         return Went(found[1], expired=True)
+    if found := _DROPPED.fullmatch(text):
+        return Dropped(found[1])
     if found := _OVER.match(text):
         rest = text[found.end() :]
         names = [rest[: how.start()] for how in _HOW.finditer(rest) if how.start()]

@@ -194,6 +194,24 @@ async def machine(
         await running
 
 
+async def test_what_the_broker_threw_away_while_the_node_was_away_is_said(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    lines = [line for line in DISCOVERY if not line.startswith("max_queued")]
+    small = MosquittoServer(tmp_path / "small", *lines, "max_queued_messages 10")
+    small.start()
+    try:
+        (directory := tmp_path / "york").mkdir()
+        async with machine(directory, small, "topic:up/#"):
+            pass
+        publish_lines(small.port, "up/x", [b"%d" % number for number in range(50)])
+        async with machine(directory, small, "topic:up/#") as (bridge, desk):
+            await until(lambda: len(desk.taken) == 10 and "max_queued_messages" in bridge.status()["lacks"])
+        assert "it throws away messages that wait for this node" in caplog.text
+    finally:
+        small.kill()
+
+
 async def test_a_change_that_comes_alone_is_on_disk_soon(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

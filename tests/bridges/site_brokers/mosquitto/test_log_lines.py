@@ -7,6 +7,7 @@ from bridges.site_brokers.mosquitto.log_lines import (
     UNSUBSCRIBE,
     Came,
     Cut,
+    Dropped,
     Event,
     Subscribed,
     Unsubscribed,
@@ -39,6 +40,21 @@ ERROR = "$SYS/broker/log/E"
             "1795281588: New client connected from 127.0.0.1:33288 as a (b) (p5, c0, k60, u'me').",
             Came("a (b)", False, True),
         ),
+        (
+            NOTICE,
+            "1795281588: New bridge connected from 127.0.0.1:33288 as york.hq (p4, c0, k60, u'hq').",
+            Came("york.hq", False, False),
+        ),
+        (
+            NOTICE,
+            "1520281588: New client connected from 127.0.0.1 as till (c1, k60, ume).",
+            Came("till", True, False),
+        ),
+        (
+            NOTICE,
+            "1795837740: Outgoing messages are being dropped for client sapwood-york@test.",
+            Dropped("sapwood-york@test"),
+        ),
         (NOTICE, "1795281588: Client beta closed its connection.", Went("beta")),
         (NOTICE, "1795281589: Client gamma disconnected.", Went("gamma")),
         (NOTICE, "1795281589: Client gamma disconnected, not authorised.", Went("gamma")),
@@ -59,7 +75,7 @@ ERROR = "$SYS/broker/log/E"
         ("prices/tea", "1795281589: Client gamma disconnected.", None),
     ],
 )
-def test_a_line_says_what_happened(topic: str, text: str, event: Event | None) -> None:
+def test_a_line_says_what_happened(topic: str, text: str, event: Event | Dropped | None) -> None:
     assert read(topic, text.encode(), ("has space", "beta")) == event
 
 
