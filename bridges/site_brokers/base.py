@@ -124,6 +124,7 @@ class Desk(Protocol):
     def take(self, batch: Sequence[Taken], done: Callable[[], None]) -> None:
         """Messages were taken from the broker, in order; `done` is called once they are in our custody:
         answer the broker then. While the node is full that takes time: bound what is unanswered (prefetch).
+        A later batch may be done sooner, where a destination of this one has no room.
         """
 
     def confirm(self, ids: Sequence[int]) -> None:

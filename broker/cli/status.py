@@ -95,6 +95,9 @@ def _site_broker(broker: Fields) -> list[str]:
     if broker.get("blocked"):
         lines.append(f"! the site broker takes no messages now: {broker['blocked']}")
     lines += [f"! the site broker lacks something: {text}" for text in broker.get("lacks", {}).values()]
+    if broker.get("held"):
+        names = ", ".join(broker.get("held_for", [])[:_SHOWN])
+        lines.append(f"! {counted(broker['held'], 'message')} taken from it find no room here: {names}")
     for key, what in _OF_NAMES.items():
         lines += [f"! {name} {what}: {text}" for name, text in _first(broker.get(key, {}))]
     return lines

@@ -340,6 +340,7 @@ class SiteDesk(Policy):
             "waiting": core.waiting,
             "unanswered": core.unanswered,
             "held": self.held,
+            "held_for": _some(self._line.held_for) if self._line is not None else [],
             "taken": taken,
             "given": given,
             "repeated": core.repeated,

@@ -34,14 +34,18 @@ class Visited(Protocol):
     def when_told(self, call: Callable[[], None]) -> None: ...
 
 
-class _Held:
-    """A batch of which the node has not taken all yet, for want of room."""
+class _Batch:
+    """Messages that the bridge handed over as one. `left`: how many of them the node has no room for yet."""
 
-    __slots__ = ("batch", "done")
+    __slots__ = ("done", "left", "messages")
 
-    def __init__(self, batch: list[Taken], done: Callable[[], None]) -> None:
-        self.batch = batch
+    def __init__(self, messages: list[Taken], done: Callable[[], None]) -> None:
+        self.messages = messages
+        self.left = len(messages)
         self.done = done
+
+
+_Held = deque[tuple[Taken, _Batch]]
 
 
 class SiteLine:
@@ -56,7 +60,9 @@ class SiteLine:
         self.up = False
         self._outgoing: list[BrokerDelivery] = []
         self._confirmed: list[int] = []
-        self._held: deque[_Held] = deque()
+        self._fresh: list[_Batch] = []
+        self._held: dict[Destination, _Held] = {}
+        self._looks = False
         self._flushing = False
         self.mistake: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
 
@@ -66,7 +72,12 @@ class SiteLine:
     @property
     def held(self) -> int:
         """Messages that the node has no room for now."""
-        return sum(len(each.batch) for each in self._held)
+        return sum(map(len, self._held.values()))
+
+    @property
+    def held_for(self) -> list[Destination]:
+        """The destinations of these."""
+        return [*self._held]
 
     def connected(self, text: str) -> None:
         if self.open:
@@ -175,25 +186,68 @@ class SiteLine:
     def take(self, batch: Sequence[Taken], done: Callable[[], None]) -> None:
         if not self.open:
             return
-        self._held.append(_Held(self._rules.named_in_tree(batch), done))
-        if len(self._held) == 1:
-            self._let_in()
+        if not self._fresh:
+            asyncio.get_running_loop().call_soon(self._let_in)
+        self._fresh.append(_Batch(self._rules.named_in_tree(batch), done))
 
     def _let_in(self) -> None:
-        """As far as there is room; the rest is tried again soon, in order."""
+        """What has come, as one. A destination without room holds up no other."""
         if not self.open:
             return
         self._advance()
-        while self._held:
-            held = self._held[0]
-            taken = self._host.core.site.take(held.batch)
-            if taken < len(held.batch):
-                held.batch = held.batch[taken:]
-                asyncio.get_running_loop().call_later(_LOOK_AGAIN, self._let_in)
-                break
-            self._held.popleft()
-            self._host.core.switch.when_committed(partial(self._settle, held.done))
+        fresh, self._fresh = self._fresh, []
+        together = [taken for batch in fresh for taken in batch.messages]
+        entered = 0 if self._held else self._host.core.site.take(together)
+        if entered == len(together):
+            for batch in fresh:
+                self._is_in(batch, batch.left)
+        else:
+            self._hold(deque((taken, batch) for batch in fresh for taken in batch.messages), entered)
+            for batch in fresh:
+                self._is_in(batch, 0)
         self._host.wake()
+
+    def _hold(self, rest: _Held, entered: int) -> None:
+        """The rest of what is to be let in: in order for each destination, and behind what is held for it."""
+        self._entered(rest, entered)
+        while rest:
+            others: _Held = deque()
+            for each in rest:
+                held = self._held.get(each[0].destination)
+                (others if held is None else held).append(each)
+            rest = others
+            self._entered(rest, self._host.core.site.take([taken for taken, _ in rest]))
+            if rest:
+                self._held[rest[0][0].destination] = deque()
+        self._look_soon()
+
+    def _look_soon(self) -> None:
+        if self._held and not self._looks:
+            self._looks = True
+            asyncio.get_running_loop().call_later(_LOOK_AGAIN, self._look)
+
+    def _look(self) -> None:
+        """Is there room now?"""
+        self._looks = False
+        if not self.open:
+            return
+        self._advance()
+        for destination, held in [*self._held.items()]:
+            self._entered(held, self._host.core.site.take([taken for taken, _ in held]))
+            if not held:
+                del self._held[destination]
+        self._look_soon()
+        self._host.wake()
+
+    def _entered(self, held: _Held, count: int) -> None:
+        for _ in range(count):
+            self._is_in(held.popleft()[1], 1)
+
+    def _is_in(self, batch: _Batch, count: int) -> None:
+        """So many more of its messages are in custody, once they are committed."""
+        batch.left -= count
+        if batch.left == 0 and (count or not batch.messages):
+            self._host.core.switch.when_committed(partial(self._settle, batch.done))
 
     def _settle(self, done: Callable[[], None]) -> None:
         """The bridge hears that a batch is on disk. Its mistake ends the bridge, and not the commit."""

@@ -48,13 +48,14 @@ def test_of_a_sites_broker_it_says_what_is_wrong_there() -> None:
     broker = {
         "uri": "amqp://b", "state": "running", "broker": "RabbitMQ 4.0.5", "taken": 0, "discovery": "events",
         "blocked": "low on memory", "lacks": {"policies": "policy 'all' sets message-ttl"},
-        "other_ways": {"queue:sales": "node 'york' gave it"},
+        "held": 1200, "held_for": ["queue:low"], "other_ways": {"queue:sales": "node 'york' gave it"},
         "troubles": {f"queue:{n}": "ACCESS_REFUSED" for n in "abcd"},
     }  # fmt: skip
     assert summary(FOUND | {"site_broker": broker})[4:-1] == [
         "consumers there: events",
         "! the site broker takes no messages now: low on memory",
         "! the site broker lacks something: policy 'all' sets message-ttl",
+        "! 1200 messages taken from it find no room here: queue:low",
         "! queue:sales comes another way than the tree's, too: node 'york' gave it",
         "! queue:a is not taken from it: ACCESS_REFUSED",
         "! queue:b is not taken from it: ACCESS_REFUSED",

@@ -414,21 +414,18 @@ class Taker:
         self._news.set()
 
     def _hand_all_over(self) -> None:
+        """Each queue's by themselves: for some there may be no room."""
         gathered, self._gathered = self._gathered, []
-        batch: list[Taken] = []
+        batches: dict[Tap, list[Taken]] = {}
         lasts: dict[Tap, Incoming] = {}
         for tap, message in gathered:
             lasts[tap] = message
+            batch = batches.setdefault(tap, [])
             taken = tap.taken(message)
             if taken is not None:
                 batch.append(taken)
-        handed = [(tap, tap.handed(last)) for tap, last in lasts.items()]
-
-        def done() -> None:
-            for tap, each in handed:
-                tap.settle(each)
-
-        self._take(batch, done)
+        for tap, batch in batches.items():
+            self._take(batch, partial(tap.settle, tap.handed(lasts[tap])))
 
 
 async def _in_order(names: frozenset[str]) -> Iterator[str]:

@@ -22,6 +22,7 @@ from bridges.site_brokers.base import (
 )
 from broker.core.site.site import SiteClient
 from broker.node import Node
+from config.behaviour import Delivery, DestinationPolicy
 from config.model import Listener, Site, SiteBroker, SiteRule
 from sapwood.protocol.bundles import Message, Properties
 from sapwood.protocol.destinations import Destination, parse
@@ -89,7 +90,9 @@ def visit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Visit:
     """Runs a node that has let its bridge in."""
 
     @asynccontextmanager
-    async def visited(*consumers: str, **settings: Any) -> AsyncIterator[tuple[Node, Bridge]]:
+    async def visited(
+        *consumers: str, bounds: Sequence[DestinationPolicy] = (), **settings: Any
+    ) -> AsyncIterator[tuple[Node, Bridge]]:
         bridge = Bridge(consumers)
 
         def one(setup: Setup) -> Bridge:
@@ -101,6 +104,7 @@ def visit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Visit:
             data=tmp_path / "data",
             listener=Listener(port=0),
             site_broker=SiteBroker(uri="mqtt://localhost", **settings),
+            delivery=Delivery(destinations=tuple(bounds)),
         )
         node = Node(site)
         await node.start()
@@ -126,6 +130,34 @@ async def test_a_mistake_of_a_bridge_ends_its_connection_and_loses_nothing(visit
         await until(lambda: len(bridge.given) == 1)
         assert bridge.visits == 2
         assert bridge.given[0].again
+
+
+async def test_a_queue_without_room_holds_up_no_other_and_keeps_its_order(visit: Visit) -> None:
+    low, high = parse("queue:low"), parse("queue:high")
+    bound = DestinationPolicy(pattern="queue:low", max_messages=2)
+    async with visit(bounds=[bound]) as (node, bridge):
+        done: list[str] = []
+
+        def take(name: str, *messages: tuple[Destination, bytes]) -> None:
+            batch = [Taken(destination, Message(body)) for destination, body in messages]
+            bridge.desk.take(batch, lambda: done.append(name))
+
+        take("a", (low, b"1"), (low, b"2"), (high, b"1"), (low, b"3"))
+        take("b", (high, b"2"))
+        take("c", (low, b"4"), (high, b"3"))
+        take("d")
+        await until(lambda: done == ["b", "d"])
+        take("e", (high, b"4"), (low, b"5"))
+        take("f", (high, b"5"))
+        await until(lambda: done == ["b", "d", "f"])
+        assert node.report.desk is not None
+        status = node.report.desk.status()
+        assert (status["held"], status["held_for"], status["taken"]) == (3, ["queue:low"], 7)
+        bridge.desk.came(BrokerConsumer(low, "reader"))
+        await until(lambda: done == ["b", "d", "f", "a", "c", "e"])
+        await until(lambda: len(bridge.given) == 5)
+        assert [each.message.payload for each in bridge.given] == [b"1", b"2", b"3", b"4", b"5"]
+        assert node.report.desk.status()["held"] == 0
 
 
 async def test_a_broker_that_ends_each_connection_at_once_is_tried_again_with_pauses(visit: Visit) -> None:
