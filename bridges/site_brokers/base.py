@@ -141,6 +141,9 @@ class Desk(Protocol):
     def is_told(self) -> bool:
         """Does the node hear now who reads what elsewhere in the tree?"""
 
+    def has_room(self, destination: Destination) -> bool:
+        """Would a message of this enter the node now? Where none would, it is better left at the broker."""
+
     def outdated(self, topics: Iterable[str]) -> list[str]:
         """Of these topics, which the broker retains as it was given them, those of which it hears no more.
 

@@ -126,6 +126,14 @@ class SiteLine:
         above = not core.role.has_parent or any(each.up for each in core.neighbourhood.parents())
         return self.open and above
 
+    def has_room(self, destination: Destination) -> bool:
+        """By the name that the broker knows."""
+        key = self._rules.to_tree(destination)
+        if key is None or not self.open:
+            return True
+        self._advance()
+        return self._host.core.site.has_room(key)
+
     def outdated(self, topics: Iterable[str]) -> list[str]:
         """By the names that the broker knows."""
         if not self.open:

@@ -14,7 +14,7 @@ from rabbitmq_server import RabbitServer
 from bridges.site_brokers.base import BrokerConsumer, BrokerDelivery, Setup, Taken
 from bridges.site_brokers.rabbitmq.bridge import RabbitBridge
 from sapwood.protocol.bundles import Message, Properties
-from sapwood.protocol.destinations import parse
+from sapwood.protocol.destinations import Destination, parse
 
 PATIENCE = 150.0  # the broker is asked once a minute for what it did not tell
 _ids = itertools.count(1)
@@ -109,7 +109,10 @@ def drop(channel: Any) -> None:
 
 
 class FakeDesk:
-    """Writes down what a bridge tells; commits at once, unless `holding`. `unread`: by nobody here."""
+    """Writes down what a bridge tells; commits at once, unless `holding`. `unread`: by nobody here.
+
+    `full`: names for which there is no room.
+    """
 
     def __init__(self) -> None:
         self.consumers: set[BrokerConsumer] = set()
@@ -122,6 +125,7 @@ class FakeDesk:
         self.is_told = True
         self.holding = False
         self.unread: set[str] = set()
+        self.full: set[str] = set()
         self.held: list[Callable[[], None]] = []
 
     def connected(self, text: str) -> None:
@@ -152,6 +156,9 @@ class FakeDesk:
 
     def again(self, delivery: BrokerDelivery) -> None:
         self.thrown_away.append(delivery.id)
+
+    def has_room(self, destination: Destination) -> bool:
+        return destination.name not in self.full
 
     def outdated(self, names: Iterable[str]) -> list[str]:
         return [name for name in names if name in self.unread]

@@ -245,11 +245,17 @@ class Visit:
     def _may_take(self, name: str) -> bool:
         """Where all queues are known one that is not there is not asked for: RabbitMQ would write an error
         into its log each time, and most that are read elsewhere are at no other site.
+
+        What the node has no room for is better left there: RabbitMQ gives it again after each
+        `consumer_timeout`, and a quorum queue drops what it has given more often than its `delivery-limit`.
         """
-        known = self._census.queues.get(name)
-        if known is None:
-            return name.startswith(OURS) or not self._discovery.knows_all
-        return not known.vanishing
+        known, is_ours = self._census.queues.get(name), name.startswith(OURS)
+        if known.vanishing if known is not None else not is_ours and self._discovery.knows_all:
+            return False
+        if is_ours or self._desk.has_room(queue(name)):
+            return True
+        self._taker.not_taken.note(f"queue:{name}", "the node has no room for it now")
+        return False
 
     def _take(self, batch: list[Taken], done: Any) -> None:
         self._desk.take(batch, done)

@@ -445,6 +445,10 @@ class SiteClient(Policy):
         """Let messages of the broker into the tree; see `SiteIntake.take`."""
         return self._intake.take(batch)
 
+    def has_room(self, destination: Destination) -> bool:
+        """Would what the broker has for this enter now?"""
+        return self._intake.has_room(destination)
+
 
 def _consumer_id(name: str) -> str:
     return f"{SITE}#{name}"

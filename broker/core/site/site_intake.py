@@ -24,6 +24,8 @@ from treeconnector.edge import Taken
 _TAKEN: Final = "taken:"
 _KEPT: Final = 64
 _LONGEST_NAME: Final = 1024
+_SMALL: Final = bundles.Message(b"")
+_SMALL_BODY: Final = bundles.encode_message(_SMALL)
 
 
 class SiteIntake:
@@ -82,6 +84,16 @@ class SiteIntake:
         self.taken += count
         self._keep([taken.key for taken in batch[:count] if taken.key])
         return count
+
+    def has_room(self, destination: Destination) -> bool:
+        """Would a small message enter now, or be a dead letter?"""
+        scope = int(self._context.settings.policy(destination).scope)
+        try:
+            return self._switch.producers.check_site(destination, [_SMALL], [_SMALL_BODY], scope) > 0
+        except QueueFull:
+            return False
+        except SapwoodError:
+            return True
 
     def _let_in(self, together: Sequence[tuple[Taken, bytes]]) -> int:
         """How many of these may enter, or are dead letters."""

@@ -153,11 +153,14 @@ async def test_a_queue_without_room_holds_up_no_other_and_keeps_its_order(visit:
         assert node.report.desk is not None
         status = node.report.desk.status()
         assert (status["held"], status["held_for"], status["taken"]) == (3, ["queue:low"], 7)
+        assert not bridge.desk.has_room(low)
+        assert bridge.desk.has_room(high)
         bridge.desk.came(BrokerConsumer(low, "reader"))
         await until(lambda: done == ["b", "d", "f", "a", "c", "e"])
         await until(lambda: len(bridge.given) == 5)
         assert [each.message.payload for each in bridge.given] == [b"1", b"2", b"3", b"4", b"5"]
         assert node.report.desk.status()["held"] == 0
+        assert bridge.desk.has_room(low)
 
 
 async def test_a_broker_that_ends_each_connection_at_once_is_tried_again_with_pauses(visit: Visit) -> None:
