@@ -379,6 +379,9 @@ class LateManagement:
             raise ManagementError("it starts later than the broker")
         return [Listed("till", True, False)]
 
+    async def harm(self, vhost: str) -> None:
+        return None
+
     async def bindings(self, vhost: str, exchange: str) -> tuple[list[tuple[str, str]], set[str]]:
         keys = ["news", "prices.#"][: self.asked - 1]
         return [("till", key) for key in keys], set()
