@@ -132,7 +132,7 @@ class SiteLine:
         if key is None or not self.open:
             return True
         self._advance()
-        return self._host.core.site.has_room(key)
+        return self._host.core.site.intake.has_room(key)
 
     def outdated(self, topics: Iterable[str]) -> list[str]:
         """By the names that the broker knows."""
@@ -199,7 +199,7 @@ class SiteLine:
         self._fresh.append(_Batch(self._rules.named_in_tree(batch), done))
 
     def _let_in(self) -> None:
-        """What has come, as one. A destination without room holds up no other."""
+        """All that has come, as one. A destination without room holds up no other."""
         if not self.open:
             return
         self._advance()

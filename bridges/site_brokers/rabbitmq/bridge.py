@@ -246,7 +246,7 @@ class Visit:
         """Where all queues are known one that is not there is not asked for: RabbitMQ would write an error
         into its log each time, and most that are read elsewhere are at no other site.
 
-        What the node has no room for is better left there: RabbitMQ gives it again after each
+        A queue for which the node has no room is better left alone: RabbitMQ gives the same again after each
         `consumer_timeout`, and a quorum queue drops what it has given more often than its `delivery-limit`.
         """
         known, is_ours = self._census.queues.get(name), name.startswith(OURS)

@@ -70,7 +70,7 @@ class SiteClient(Policy):
         self._interests = interests
         self._switch = switch
         self._interest = retained
-        self._intake = intake
+        self.intake = intake
         self.greetings = SiteGreetings(context, topics.retained, topics.greetings)
         self.consumers: dict[Destination, set[str]] = {}
         self._up = False
@@ -104,7 +104,7 @@ class SiteClient(Policy):
     @property
     def totals(self) -> tuple[int, int]:
         """Messages taken from the broker and given to it since the start, again ones included."""
-        return self._intake.taken, self._hand.connection.messages_out
+        return self.intake.taken, self._hand.connection.messages_out
 
     def _readers(self) -> list[SiteConsumer]:
         return [*self._queues.values(), *([self._all] if self._all is not None else [])]
@@ -112,12 +112,12 @@ class SiteClient(Policy):
     @property
     def repeated(self) -> int:
         """Messages that the broker gave again, and that were known by their keys."""
-        return self._intake.repeated
+        return self.intake.repeated
 
     # --- a start
 
     def restore(self, meta: Mapping[str, bytes]) -> None:
-        self._intake.restore(meta)
+        self.intake.restore(meta)
 
     def restore_consumer(self, row: SubscriptionRow) -> None:
         key, now = parse(row.pattern), self._context.clock.now
@@ -443,11 +443,7 @@ class SiteClient(Policy):
 
     def take(self, batch: Sequence[Taken]) -> int:
         """Let messages of the broker into the tree; see `SiteIntake.take`."""
-        return self._intake.take(batch)
-
-    def has_room(self, destination: Destination) -> bool:
-        """Would what the broker has for this enter now?"""
-        return self._intake.has_room(destination)
+        return self.intake.take(batch)
 
 
 def _consumer_id(name: str) -> str:
