@@ -79,6 +79,11 @@ class MosquittoServer:
             assert time.monotonic() < deadline, f"Mosquitto does not save: {self.last_words()}"
             time.sleep(0.02)
 
+    def read_again(self) -> None:
+        """Have it read its files anew, as an administrator does; some milliseconds later it has."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGHUP)
+
     def kill(self) -> None:
         """SIGKILL, and wait until it has gone."""
         self._end(signal.SIGKILL)

@@ -33,14 +33,21 @@ _log = logging.getLogger("sapwood.site")
 COUNT: Final = "$SYS/broker/subscriptions/count"
 SHARED: Final = "$SYS/broker/shared_subscriptions/count"
 VERSION: Final = "$SYS/broker/version"
+PULSE: Final = "$SYS/broker/uptime"
 LOGS: Final = (LOG + "N", LOG + "E", LOG + "M/subscribe", LOG + "M/unsubscribe")
 _QUIET: Final = 11.0
 _LOOK_EVERY: Final = 2.0
 _PATIENCE: Final = 2.0
 _OTHERS: Final = 6
+_DEAF_AFTER: Final = 60.0
+_BEATS: Final = 6
 _MOST_EARLY: Final = 100_000
 _MOST_EARLY_BYTES: Final = 16 * 1024 * 1024
 _SHOWN: Final = 100
+_DEAF: Final = (
+    "it tells this node nothing of $SYS any more, so consumers that come or go now are not found: give its"
+    " user `topic read $SYS/#` again"
+)
 _QUEUE_FULL: Final = (
     "it throws away messages that wait for this node, which are more than its max_queued_messages: set"
     " max_queued_messages 100000 in mosquitto.conf, and restart it"
@@ -85,6 +92,8 @@ class LogDiscovery:
         self.last_words = ""
         self.lacks: dict[str, str] = {}
         self._own = 0
+        self._others = _OTHERS
+        self._heard_at = self._beat = 0.0
         self._began = False
         self._told = asyncio.Event()
         self._colons: int | None = None
@@ -115,6 +124,7 @@ class LogDiscovery:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(_PATIENCE):
                         await self._told.wait()
+            self._others += max(await ear.subscribe([Filter(PULSE, 0)])) < FAILURE
         self._early = []
         if not self.tells:
             self.table = SubscriptionTable(self._setup.max_consumers, self.table.own)
@@ -177,8 +187,26 @@ class LogDiscovery:
         elif topic in (COUNT, SHARED):
             with contextlib.suppress(ValueError):
                 self._counts[topic == SHARED] = int(payload)
+        elif topic == PULSE:
+            self._pulse()
         elif topic == VERSION:
             self.broker = payload.decode(errors="replace").replace("mosquitto version", "Mosquitto")[:80]
+
+    def _pulse(self) -> None:
+        """It comes every `sys_interval`, unless that is 0."""
+        now = self._loop.time()
+        self._beat = now - self._heard_at if self._heard_at else 0.0
+        self._heard_at = now
+        if self.lacks.pop("log", ""):
+            _log.info("= the site's broker tells of its $SYS again")
+            self.table.doubt()
+
+    def _look_whether_deaf(self) -> None:
+        """An acl_file is read anew while the broker runs, and refuses what it granted without a word."""
+        silent = self._loop.time() - self._heard_at
+        if self._beat and silent > max(_DEAF_AFTER, self._beat * _BEATS) and "log" not in self.lacks:
+            self.lacks["log"] = _DEAF
+            _log.warning("! the site's broker lacks something: %s", _DEAF, extra={"reason": _DEAF})
 
     def _line(self, topic: str, payload: bytes) -> None:
         """Lines wait until one of our own subscriptions has shown how the log is written."""
@@ -221,7 +249,7 @@ class LogDiscovery:
 
     def _dropped(self, client: str) -> None:
         """Ours alone: what is dropped for others is between them and the broker."""
-        if client == self._session and not self.lacks:
+        if client == self._session and "max_queued_messages" not in self.lacks:
             self.lacks["max_queued_messages"] = _QUEUE_FULL
             _log.warning(
                 "! the site's broker lacks something: %s", _QUEUE_FULL, extra={"reason": _QUEUE_FULL}
@@ -251,11 +279,12 @@ class LogDiscovery:
 
     def _look(self) -> None:
         self._timer = self._loop.call_later(_LOOK_EVERY, self._look)
+        self._look_whether_deaf()
         if not self.tells or self._loop.time() - self._quiet_since < _QUIET:
             return
         for shared, count in self._counts.items():
             before = self.table.unknown[shared]
-            ours = 0 if shared else self._own + len(LOGS) + _OTHERS
+            ours = 0 if shared else self._own + len(LOGS) + self._others
             self._tell(self.table.counted(shared, count - ours))
             if self.table.unknown[shared] != before and self.table.unknown[shared]:
                 _log.warning(
@@ -300,7 +329,7 @@ class LogDiscovery:
             state = "static"
         elif not self._began:
             state = "begins"
-        elif not self.tells:
+        elif not self.tells or "log" in self.lacks:
             state = "the broker does not tell who subscribes"
         elif self.table.missing:
             state = f"{counted(self.table.missing, 'subscription')} unknown"

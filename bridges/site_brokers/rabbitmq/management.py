@@ -198,10 +198,14 @@ class Management:
         return harm_of(vhost, policies, operators)
 
     async def connections(self, vhost: str) -> set[str]:
-        """The names that those who are connected to a virtual host gave themselves."""
+        """The names that those who are connected to a virtual host gave themselves.
+
+        Wrinkle: RabbitMQ writes an object without columns as an empty list.
+        """
         path = f"/vhosts/{_quoted(vhost)}/connections?columns=user_provided_name"
-        found = await self._get(path, list[_Connected])
-        return {each.user_provided_name for each in found if each.user_provided_name}
+        found: list[_Connected | list[Any]] = await self._get(path, list[_Connected | list[Any]])
+        names = [each.user_provided_name for each in found if isinstance(each, _Connected)]
+        return {name for name in names if name}
 
     async def _get(self, path: str, kind: Any) -> Any:
         session = aiohttp.ClientSession(

@@ -18,7 +18,7 @@ from rabbitmq_site import FakeDesk
 from waiting import until
 
 from bridges.site_brokers.base import BrokerDelivery, Setup
-from bridges.site_brokers.mosquitto import MosquittoBridge, taking
+from bridges.site_brokers.mosquitto import MosquittoBridge, discovery, taking
 from bridges.site_brokers.mosquitto.connection import Filter
 from bridges.site_brokers.mosquitto.memory import Memory
 from config.model import SiteBroker
@@ -210,6 +210,34 @@ async def test_what_the_broker_threw_away_while_the_node_was_away_is_said(
         assert "it throws away messages that wait for this node" in caplog.text
     finally:
         small.kill()
+
+
+async def test_a_broker_that_tells_nothing_any_more_is_said_to_be_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its acl_file was changed while it runs: it grants what it granted, and sends nothing."""
+    monkeypatch.setattr(discovery, "_DEAF_AFTER", 3.0)
+    acl = tmp_path / "acl"
+    deaf = "topic readwrite #\ntopic readwrite $sapwood/bridge/#\n"
+    acl.write_text(f"{deaf}topic read $SYS/#\n")
+    strict = MosquittoServer(tmp_path / "strict", *DISCOVERY, f"acl_file {acl}")
+    strict.start()
+    try:
+        (directory := tmp_path / "york").mkdir()
+        async with machine(directory, strict, "topic:up/#") as (bridge, desk):
+            await until(lambda: bridge._discovery._beat > 0)
+            acl.write_text(deaf)
+            strict.read_again()
+            await until(lambda: "log" in bridge.status()["lacks"])
+            assert bridge.status()["discovery"] == "the broker does not tell who subscribes"
+            assert "it tells this node nothing of $SYS any more" in caplog.text
+            acl.write_text(f"{deaf}topic read $SYS/#\n")
+            strict.read_again()
+            await until(lambda: bridge.status()["lacks"] == {})
+            with Listener(strict.port, "-t", "down/#", "-q", "1", "-i", "till"):
+                await until(lambda: desk.destinations == {"topic:down/#"})
+    finally:
+        strict.kill()
 
 
 async def test_a_change_that_comes_alone_is_on_disk_soon(

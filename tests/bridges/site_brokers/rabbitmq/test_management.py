@@ -5,9 +5,11 @@ import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
+import pika
 import pytest
 from aiohttp import web
 from rabbitmq_server import RabbitServer
+from rabbitmq_site import PATIENCE
 
 from bridges.amqp.errors import ManagementError
 from bridges.site_brokers.rabbitmq.management import Management
@@ -114,3 +116,16 @@ async def test_a_list_without_an_end_is_given_up(each: int) -> None:
         with pytest.raises(ManagementError, match="lists more than 100000 queues"):
             await management.queues("/")
     assert len(asked) == 201
+
+
+async def test_connections_are_known_by_the_names_that_they_gave_themselves(
+    rabbitmq: RabbitServer, vhost: str
+) -> None:
+    management = Management(rabbitmq.management_uri, "guest", "guest")
+    named = rabbitmq.parameters(vhost)
+    named.client_properties = {"connection_name": "Shovel to-hq"}
+    with rabbitmq.connect(vhost), pika.BlockingConnection(named):
+        async with asyncio.timeout(PATIENCE):
+            while len(rabbitmq.api("GET", f"/vhosts/{vhost}/connections")) < 2:
+                await asyncio.sleep(0.1)
+        assert await management.connections(vhost) == {"Shovel to-hq"}
