@@ -25,8 +25,9 @@ from broker.core.clients.switch import Switch
 from broker.core.node import NodeCore
 from broker.core_driver import CoreDriver
 from broker.http.front import Front
+from broker.http.polling import Poll
 from broker.http.session_endpoint import StreamingSession
-from broker.http.verbs import Verbs, _BlockedTransfer
+from broker.http.verbs import Verbs
 from broker.link_driver import LinkDriver
 from broker.process import run_node
 from broker.store.commit import GroupCommit
@@ -41,7 +42,7 @@ PARTS: Final[dict[str, list[tuple[Any, str]]]] = {
         (Front, "_go_on"),
         (Front, "_answered"),
         (Verbs, "perform"),
-        (_BlockedTransfer, "_collect"),
+        (Poll, "_look"),
         (StreamingSession, "_send"),
         (StreamingSession, "_flush"),
     ],

@@ -24,6 +24,7 @@
 | `pages` | the aiohttp application, run for the connections that the port hands over |
 | `paths` | names, numbers and times in the paths of the link-level protocol |
 | `pipeline` | the requests of one connection that have no answer yet, in their order |
+| `polling` | verbs that wait: answered at once if there is something, else when there is |
 | `port` | the open port: its listening sockets, the connections on them, and who looks after those |
 | `ports` | what the HTTP side needs of the node, and nothing more |
 | `mqtt_endpoint` | MQTT over WebSocket: the door of `broker.mqtt` at /mqtt |
@@ -32,7 +33,6 @@
 | `settings` | what the HTTP side needs of the site's configuration |
 | `stateless` | without a session: publish, receive and acknowledge, each in one request |
 | `status` | whether the node is well, for supervisors: `/healthz`, `/readyz` |
-| `trace` | `GET /trace/{ack_to}/{timeout}`, a verb of the link-level protocol: events, polled like transfer |
 | `verb_routes` | the verbs on connections that aiohttp reads |
 | `verbs` | the link-level protocol: log in, create, subscribe, send, transfer and acknowledge |
 """

@@ -8,8 +8,8 @@ This is the protocol itself, and knows nothing of how a request is read and an a
 that for almost all connections, aiohttp for those that also do other things (`verb_routes`).
 """
 
-import asyncio
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
 
@@ -19,9 +19,10 @@ from broker.buffers import Buffers
 from broker.core.clients.transfers import Fetched
 from broker.core.errors import NotFound, SwitchError, TooLarge
 from broker.core.sessions.rights import Rights
-from broker.http import paths, trace
+from broker.http import paths
 from broker.http.bindings import Bindings, HttpLine
 from broker.http.guard import PageOrigin, bearer, credentials, from_a_web_page, is_here, is_rebound, page_of
+from broker.http.polling import poll
 from broker.http.ports import NodePort
 from broker.http.settings import HttpSettings
 from broker.shares import LoopShare, Shares
@@ -270,16 +271,19 @@ class Verbs:
         self._node.wake()
 
     def _transfer(self, line: HttpLine, asked: VerbRequest, reply: Reply) -> None:
-        connection = line.connection
+        switch, connection = self._node.switch, line.connection
         first, timeout = paths.exactly(asked.parts, "/transfer/ACK_TO/SECONDS", 2)
         ack_to, wait = paths.whole(first), paths.seconds(timeout, self._settings.max_wait)
-        messages = self._node.switch.transfer(connection, ack_to)
-        self._node.wake()
-        if messages or not wait:
-            note = FULL if not messages and self._node.switch.is_full(connection) else ""
-            self._node.switch.when_told(messages, lambda: reply(_mail(messages, note)))
-        else:
-            _BlockedTransfer(self._node, line, ack_to, wait, reply)
+
+        def look(waiter: Any, is_over: bool) -> Callable[[], None] | None:
+            messages = switch.transfer(connection, ack_to, waiter)
+            self._node.wake()
+            if not messages and not is_over:
+                return None
+            note = FULL if not messages and switch.is_full(connection) else ""
+            return lambda: switch.when_told(messages, lambda: reply(_mail(messages, note)))
+
+        poll(line, wait, look, partial(switch.wait, connection, ack_to), switch.cancel)
 
     def _trace(self, line: HttpLine, asked: VerbRequest, reply: Reply) -> None:
         if (rights := line.connection.rights) is not None:
@@ -287,7 +291,18 @@ class Verbs:
         parts = asked.parts if len(asked.parts) > 1 else _TRACE
         first, timeout = paths.exactly(parts, "/trace/ACK_TO/SECONDS", 2)
         ack_to, wait = paths.whole(first), paths.seconds(timeout, self._settings.max_wait)
-        trace.poll(self._node.tracing, line, ack_to, wait, lambda body: reply(VerbAnswer(200, body, _JSON)))
+        tracing = self._node.tracing
+
+        def look(_waiter: Any, is_over: bool) -> Callable[[], None] | None:
+            if not (events := tracing.events(ack_to)) and not is_over:
+                return None
+            return partial(reply, VerbAnswer(200, _json.encode({"events": events}), _JSON))
+
+        def begin(woken: Callable[[], None]) -> Callable[[], None]:
+            tracing.wait(woken)
+            return woken
+
+        poll(line, wait, look, begin, tracing.cancel)
 
 
 class _Listing:
@@ -314,50 +329,6 @@ class _Listing:
                 self._share.give_way_and(self._go_on)
                 return
         self._done(self._found)
-
-
-class _BlockedTransfer:
-    """A transfer that waits for mail. What wakes it concerns nobody else, however many wait."""
-
-    def __init__(self, node: NodePort, line: HttpLine, ack_to: int, wait: float, reply: Reply) -> None:
-        self._node = node
-        self._line = line
-        self._ack_to = ack_to
-        self._reply = reply
-        self._loop = asyncio.get_running_loop()
-        self._collecting: asyncio.Handle | None = None
-        self._timer = self._loop.call_later(wait, self._end)
-        self._waiter = node.switch.wait(line.connection, ack_to, self._woken)
-        line.watch(self._stop)
-
-    def _woken(self) -> None:
-        """Called in the middle of the switch's work: look a moment later, when more may be there."""
-        self._collecting = self._loop.call_soon(self._collect)
-
-    def _collect(self) -> None:
-        self._collecting = None
-        messages = self._node.switch.transfer(self._line.connection, self._ack_to, self._waiter)
-        self._node.wake()
-        if messages:
-            self._stop()
-            self._node.switch.when_told(messages, lambda: self._reply(_mail(messages, "")))
-        else:
-            self._waiter = self._node.switch.wait(self._line.connection, self._ack_to, self._woken)
-
-    def _end(self) -> None:
-        switch, connection = self._node.switch, self._line.connection
-        messages = switch.transfer(connection, self._ack_to, self._waiter)
-        self._stop()
-        note = FULL if not messages and switch.is_full(connection) else ""
-        switch.when_told(messages, lambda: self._reply(_mail(messages, note)))
-        self._node.wake()
-
-    def _stop(self) -> None:
-        self._timer.cancel()
-        if self._collecting is not None:
-            self._collecting.cancel()
-        self._line.unwatch(self._stop)
-        self._node.switch.cancel(self._waiter)
 
 
 def _empty(reply: Reply, note: str = "") -> Callable[[SwitchError | None], None]:
