@@ -5,9 +5,9 @@ from typing import Annotated
 
 import typer
 
-from broker.cli.options import Json
+from broker.cli.options import Json, group
 
-account_app = typer.Typer(help="Accounts of applications.", no_args_is_help=True, rich_markup_mode=None)
+account_app = group("Accounts of applications.")
 
 
 def add_to(app: typer.Typer) -> None:

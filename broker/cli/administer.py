@@ -12,10 +12,11 @@ from broker.cli.options import (
     Search,
     Yes,
     asks_a_node,
+    group,
     talks_to_a_node,
 )
 
-subscription_app = typer.Typer(help="Durable subscriptions.", no_args_is_help=True, rich_markup_mode=None)
+subscription_app = group("Durable subscriptions.")
 
 
 def add_to(app: typer.Typer) -> None:

@@ -24,6 +24,7 @@ from broker.cli.options import (
     Secret,
     UrlArgument,
     asks_a_node,
+    group,
 )
 from broker.cli.sections import Sections
 
@@ -38,12 +39,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-node_app = typer.Typer(
-    help="Run, check and look after the node of this site.", no_args_is_help=True, rich_markup_mode=None
-)
-config_app = typer.Typer(
-    help="Write sites' files, schemas, permissions.", no_args_is_help=True, rich_markup_mode=None
-)
+node_app = group("Run, check and look after the node of this site.")
+config_app = group("Write sites' files, schemas, permissions.")
 app.add_typer(node_app, name="node")
 app.add_typer(config_app, name="config")
 account_commands.add_to(app)
@@ -226,8 +223,7 @@ def status(where: UrlArgument = "", *, asked: OperatorOptions) -> None:
     """Show a running node: place in the tree, links, queues."""
     from broker.cli.status import show_status
 
-    asked = asked.at(where)
-    show_status(asked.url, asked.token, asked.tls, as_json=asked.json)
+    show_status(asked.at(where).api, as_json=asked.json)
 
 
 @app.command()
@@ -249,11 +245,8 @@ def top(
     """Watch a running node live. Links, rates, busiest queues, dead letters; Ctrl-C ends it."""
     from broker.cli.top.run import show_top
 
-    asked = asked.at(where)
     show_top(
-        asked.url,
-        asked.token,
-        asked.tls,
+        asked.at(where).api,
         interval=interval,
         sort=sort,
         tree=tree,
@@ -319,7 +312,7 @@ def trace(
     """Show the way of a message or a channel, or all that a task set off. From node to node, with times."""
     from broker.cli.trace import show_trace
 
-    show_trace(message, task, channel, asked.url, asked.token, asked.tls, as_json=asked.json)
+    show_trace(asked.api, message, task, channel, as_json=asked.json)
 
 
 @app.command()

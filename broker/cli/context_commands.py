@@ -5,11 +5,9 @@ from typing import Annotated
 
 import typer
 
-from broker.cli.options import Authorities, Certificate, Json, Key
+from broker.cli.options import Authorities, Certificate, Json, Key, group
 
-context_app = typer.Typer(
-    help="Names for nodes: where they are, and how to be let in.", no_args_is_help=True, rich_markup_mode=None
-)
+context_app = group("Names for nodes: where they are, and how to be let in.")
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The context.")]
 
 

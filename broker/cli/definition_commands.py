@@ -5,13 +5,9 @@ from typing import Annotated
 
 import typer
 
-from broker.cli.options import OperatorOptions, asks_a_node
+from broker.cli.options import OperatorOptions, asks_a_node, group
 
-definitions_app = typer.Typer(
-    help="Queues, durable subscriptions, static routes and permits of a node as one file.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
+definitions_app = group("Queues, durable subscriptions, static routes and permits of a node as one file.")
 
 Out = Annotated[Path | None, typer.Argument(metavar="[FILE]", help="Where to; standard output if absent.")]
 In = Annotated[Path, typer.Argument(metavar="FILE", help="As `definitions export` has written it.")]

@@ -5,13 +5,9 @@ from typing import Annotated
 
 import typer
 
-from broker.cli.options import Json
+from broker.cli.options import Json, group
 
-idl_app = typer.Typer(
-    help="Definitions of interfaces: check, format and compare them, and write code.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
+idl_app = group("Definitions of interfaces: check, format and compare them, and write code.")
 Paths = Annotated[
     list[Path],
     typer.Argument(metavar="PATH...", help="Files, or folders with all *.idl in them.", show_default=False),

@@ -4,11 +4,9 @@ from typing import Annotated
 
 import typer
 
-from broker.cli.options import Json
+from broker.cli.options import Json, group
 
-operator_app = typer.Typer(
-    help="People and programs that administrate a node.", no_args_is_help=True, rich_markup_mode=None
-)
+operator_app = group("People and programs that administrate a node.")
 
 
 def add_to(app: typer.Typer) -> None:

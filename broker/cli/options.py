@@ -77,6 +77,11 @@ Search = Annotated[str, typer.Option("--search", help="Only those whose name hol
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask on the terminal first.")]
 
 
+def group(text: str) -> typer.Typer:
+    """A group of commands."""
+    return typer.Typer(help=text, no_args_is_help=True, rich_markup_mode=None)
+
+
 @dataclass(frozen=True, slots=True)
 class OperatorOptions:
     """The node that an operator's command asks, with what right, and whether to print JSON."""

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from broker.cli.errors import FAILED, WRONG_USE, CommandError
-from broker.cli.options import Limit, OperatorOptions, Yes, asks_a_node
+from broker.cli.options import Limit, OperatorOptions, Yes, asks_a_node, group
 
 Fields = dict[str, Any]
 _FILE: Final = Path(__file__).with_name("commands.json")
@@ -38,22 +38,19 @@ _GROUPS: Final = {
 def add_to(app: typer.Typer, commands: list[Fields] | None = None) -> None:
     """Put commands on the program, all of the file unless they are given; each into its group."""
     for said in json.loads(_FILE.read_text(encoding="utf-8")) if commands is None else commands:
-        group, _, name = said["name"].rpartition(" ")
-        _group(app, group).command(name)(_command(said))
+        of, _, name = said["name"].rpartition(" ")
+        _group(app, of).command(name)(_command(said))
 
 
 def _group(app: typer.Typer, name: str) -> typer.Typer:
     """The group of that name, a new one if there is none."""
     if not name:
         return app
-    found = (each.typer_instance for each in app.registered_groups if each.name == name)
-    group = next(found, None)
-    if group is None:
-        group = typer.Typer(
-            help=_GROUPS.get(name, f"{name.capitalize()}."), no_args_is_help=True, rich_markup_mode=None
-        )
-        app.add_typer(group, name=name)
-    return group
+    found = next((each.typer_instance for each in app.registered_groups if each.name == name), None)
+    if found is None:
+        found = group(_GROUPS.get(name, f"{name.capitalize()}."))
+        app.add_typer(found, name=name)
+    return found
 
 
 def _command(said: Fields) -> Any:

@@ -4,12 +4,10 @@ from typing import Annotated
 
 import typer
 
-from broker.cli.options import OperatorOptions, asks_a_node
+from broker.cli.options import OperatorOptions, asks_a_node, group
 from treeconnector.static_routes import FORMS, one_of
 
-route_app = typer.Typer(
-    help="Routes of a node, of this one or of one below it.", no_args_is_help=True, rich_markup_mode=None
-)
+route_app = group("Routes of a node, of this one or of one below it.")
 
 Node = Annotated[str, typer.Option("--node", help="The node whose it is; the one that is asked if absent.")]
 Kind = Annotated[str, typer.Argument(metavar="KIND", help=f"{one_of(FORMS)}.")]

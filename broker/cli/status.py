@@ -3,14 +3,12 @@
 Law: what a node does not say is left out, so that a newer program can look at an older node.
 """
 
-from typing import Any, Final
+from typing import Final
 
-from broker.cli.http import ask
-from broker.cli.output import patience, print_json, print_table, table
-from broker.cli.tls import Tls
+from broker.cli.node_api import Fields, NodeApi
+from broker.cli.output import print_json, print_table, table
 from treeconnector.wording import counted
 
-Fields = dict[str, Any]
 LISTED: Final = 20
 _OF_NAMES: Final = {
     "other_ways": "comes another way than the tree's, too",
@@ -20,10 +18,9 @@ _OF_NAMES: Final = {
 _SHOWN: Final = 3
 
 
-def show_status(url: str, token: str, tls: Tls | None, *, as_json: bool) -> None:
-    """Print the status of the node at `url`. Raises `CommandError`."""
-    with patience(f"asking {url}"):
-        found: Fields = ask(url, "/api/status", token=token, tls=tls)
+def show_status(api: NodeApi, *, as_json: bool) -> None:
+    """Print the status of a node. Raises `CommandError`."""
+    found = api.get("/api/status")
     if as_json:
         print_json(found)
         return

@@ -3,33 +3,29 @@
 Times are milliseconds since the first event, by clocks that the node has set against each other.
 """
 
-from typing import Any, Final
-from urllib.parse import quote
+from typing import Final
 
 from broker.cli.errors import FAILED, WRONG_USE, CommandError
 from broker.cli.http import ask
+from broker.cli.node_api import Fields, NodeApi, part
 from broker.cli.output import patience, print_json, print_table, printable, table
-from broker.cli.tls import Tls
 from treeconnector.wording import counted
 
-Fields = dict[str, Any]
 _TIMEOUT: Final = 120.0
 _STEPS: Final = ("arrived", "committed", "sent", "acknowledged", "delivered", "dealt_with")
 _PLAIN: Final = frozenset((*_STEPS, "entered"))
 
 
-def show_trace(
-    message: str, task: str, channel: str, url: str, token: str, tls: Tls | None, *, as_json: bool
-) -> None:
+def show_trace(api: NodeApi, message: str, task: str, channel: str, *, as_json: bool) -> None:
     """Print the story of a message, a task or a channel. Raises `CommandError` if nobody knows it."""
     asked = {"message": message, "task": task, "channel": channel}
     wanted = [(kind, what) for kind, what in asked.items() if what]
     if len(wanted) != 1:
         raise CommandError("expected a MESSAGE-ID, --task TASK or --channel CHANNEL, one of these", WRONG_USE)
     ((kind, what),) = wanted
-    with patience(f"asking {url} for the way of {kind} {what}"):
-        path = f"/api/trace/{kind}/{quote(what, safe='')}"
-        found: Fields = ask(url, path, token=token, tls=tls, timeout=_TIMEOUT)
+    with patience(f"asking {api.url} for the way of {kind} {what}"):
+        path = f"/api/trace/{kind}/{part(what)}"
+        found: Fields = ask(api.url, path, token=api.token, tls=api.tls, timeout=_TIMEOUT)
     known = found.get("hops") or found.get("events")
     if as_json:
         print_json(found)

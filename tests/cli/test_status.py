@@ -2,7 +2,8 @@
 
 import pytest
 
-from broker.cli import status
+from broker.cli import node_api
+from broker.cli.node_api import NodeApi
 from broker.cli.status import duration, show_status, size, summary
 
 FOUND = {
@@ -70,12 +71,12 @@ def test_an_older_node_that_says_little_is_shown_all_the_same() -> None:
 def test_links_and_queues_are_tables(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(status, "ask", lambda *_args, **_options: FOUND)
-    show_status("http://127.0.0.1:1", "", None, as_json=False)
+    monkeypatch.setattr(node_api, "ask", lambda *_args, **_options: FOUND)
+    show_status(NodeApi("http://127.0.0.1:1"), as_json=False)
     text = capsys.readouterr().out
     for part in ("north", "running", "1m 1s", "12", "queue:prices", "local"):
         assert part in text
-    show_status("http://127.0.0.1:1", "", None, as_json=True)
+    show_status(NodeApi("http://127.0.0.1:1"), as_json=True)
     assert '"name":"york"' in capsys.readouterr().out
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from broker.cli import trace
 from broker.cli.errors import CommandError
+from broker.cli.node_api import NodeApi
 
 ID = f"{'ab' * 16}-0"
 AT = "2026-03-01T12:00:00.000000Z"
@@ -59,7 +60,7 @@ def show(
 ) -> Node:
     node = Node(answer)
     monkeypatch.setattr(trace, "ask", node.ask)
-    trace.show_trace(message, task, channel, "http://hq", "", None, as_json=as_json)
+    trace.show_trace(NodeApi("http://hq"), message, task, channel, as_json=as_json)
     return node
 
 

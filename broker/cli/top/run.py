@@ -14,8 +14,8 @@ from typing import Final
 
 from broker.cli.errors import WRONG_USE, CommandError
 from broker.cli.http import ask
+from broker.cli.node_api import NodeApi
 from broker.cli.output import print_json
-from broker.cli.tls import Tls
 from broker.cli.top.keys import Keys, keyboard
 from broker.cli.top.look import SORTS, Ask, Look, look, sorted_queues
 
@@ -51,9 +51,7 @@ class Settings:
 
 
 def show_top(
-    url: str,
-    token: str,
-    tls: Tls | None,
+    api: NodeApi,
     *,
     interval: float,
     sort: str,
@@ -62,14 +60,14 @@ def show_top(
     plain: bool,
     as_json: bool,
 ) -> None:
-    """Show the node at `url` until Ctrl-C, or once. Raises `CommandError`."""
+    """Show the node until Ctrl-C, or once. Raises `CommandError`."""
     if not SHORTEST <= interval <= LONGEST:
         raise CommandError(
             f"--interval {interval:g}: expected {SHORTEST:g} to {LONGEST:g} seconds", WRONG_USE
         )
     if sort not in SORTS:
         raise CommandError(f"--sort {sort!r}: expected one of {', '.join(SORTS)}", WRONG_USE)
-    asking: Ask = partial(_ask, url, token, tls)
+    asking: Ask = partial(_ask, api)
     settings = Settings(interval, sort, tree=tree)
     try:
         first = look(asking, sort=sort, tree=tree)
@@ -85,8 +83,8 @@ def show_top(
         _leave_quietly()
 
 
-def _ask(url: str, token: str, tls: Tls | None, path: str) -> object:
-    return ask(url, path, token=token, tls=tls, timeout=_ANSWER_WITHIN)
+def _ask(api: NodeApi, path: str) -> object:
+    return ask(api.url, path, token=api.token, tls=api.tls, timeout=_ANSWER_WITHIN)
 
 
 def _again(asking: Ask, settings: Settings, before: Look) -> Look:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from broker.cli.errors import CommandError
+from broker.cli.node_api import NodeApi
 from broker.cli.top.keys import Keys
 from broker.cli.top.look import Look
 from broker.cli.top.run import Settings, _looks, show_top
@@ -132,7 +133,7 @@ async def test_a_node_that_is_not_there_is_a_failure(node: Node) -> None:
 def test_nonsense_is_refused(options: dict[str, object]) -> None:
     given = {"interval": 2.0, "sort": "messages", "once": True, "plain": False, "as_json": False, **options}
     with pytest.raises(CommandError) as caught:
-        show_top("http://127.0.0.1:1", "", None, **given)  # type: ignore[arg-type]
+        show_top(NodeApi("http://127.0.0.1:1"), **given)  # type: ignore[arg-type]
     assert caught.value.exit_code == 2
 
 
