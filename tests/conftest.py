@@ -8,6 +8,7 @@ together by `--environment`.
 import contextlib
 import fcntl
 import gc
+import inspect
 import itertools
 import os
 import signal
@@ -186,6 +187,16 @@ def _no_server_in_unit(request: pytest.FixtureRequest, monkeypatch: pytest.Monke
     monkeypatch.setattr(subprocess.Popen, "__init__", refuse)
     for name in ("bind", "connect", "connect_ex"):
         monkeypatch.setattr(socket.socket, name, refuse, raising=False)
+
+
+@pytest.fixture(autouse=True)
+def _its_own_leaks(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A connection that an asynchronous test leaves open is told of that test. The collector may find it many
+    tests later, in one that makes much.
+    """
+    yield
+    if inspect.iscoroutinefunction(getattr(request, "function", None)):
+        gc.collect(1)
 
 
 @pytest.fixture(autouse=True)

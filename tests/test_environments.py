@@ -67,6 +67,15 @@ def test_files_run_in_the_order_of_the_table_and_those_that_no_row_names_last_in
         assert sorted(set(files), key=turn_of) == list(files)
 
 
+def apart(folder: Path, tests: str, *options: str) -> subprocess.CompletedProcess[str]:
+    """Run tests with the real `conftest` and a table in which they are of `unit`."""
+    for name in ("conftest.py", "environments.py"):
+        (folder / name).write_text((TESTS / name).read_text().replace('"arrows"', '"test_one.py"'))
+    (folder / "test_one.py").write_text(tests)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(folder)]
+    return subprocess.run([*command, *options, str(folder)], capture_output=True, text=True, cwd=folder)
+
+
 @pytest.mark.parametrize(
     "opening",
     [
@@ -76,12 +85,28 @@ def test_files_run_in_the_order_of_the_table_and_those_that_no_row_names_last_in
     ],
 )
 def test_a_test_of_unit_that_starts_a_process_or_opens_a_line_fails(tmp_path: Path, opening: str) -> None:
-    """Run apart, with the real `conftest` and a table in which its one test is of `unit`."""
-    for name in ("conftest.py", "environments.py"):
-        (tmp_path / name).write_text((TESTS / name).read_text().replace('"arrows"', '"test_one.py"'))
-    (tmp_path / "test_one.py").write_text(f"def test_it():\n    {opening}\n")
-    pytest = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(tmp_path)]
-    command = [*pytest, "--environment", "unit", str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    done = apart(tmp_path, f"def test_it():\n    {opening}\n", "--environment", "unit")
     assert done.returncode == 1, done.stdout + done.stderr
     assert "starts no process and opens no line" in done.stdout
+
+
+LEAVES = """
+import asyncio
+import socket
+
+async def test_leaves():
+    left, _ = socket.socketpair()
+    reader, writer = await asyncio.open_connection(sock=left)
+    reader.itself = reader, writer
+
+def test_makes_much():
+    assert len([{} for _ in range(200_000)]) == 200_000
+"""
+
+
+def test_a_connection_that_is_left_open_is_told_of_the_test_that_leaves_it(tmp_path: Path) -> None:
+    said = ("asyncio_mode=auto", "asyncio_default_fixture_loop_scope=function", "filterwarnings=error")
+    done = apart(tmp_path, LEAVES, *(f"--override-ini={each}" for each in said))
+    assert "unclosed transport" in done.stdout, done.stdout + done.stderr
+    assert "test_one.py::test_leaves" in done.stdout
+    assert "test_one.py::test_makes_much" not in done.stdout
