@@ -34,7 +34,6 @@ try:
 except ImportError:
     raise SetUpError("a history of Delta tables needs: pip install 'sapwood-node[delta]'") from None
 
-KEPT_HOURS: Final = 7 * 24
 SMALL_FILES: Final = 16
 """So many of one day are put together."""
 TRIES: Final = 10
@@ -76,7 +75,7 @@ class DeltaTables:
         self._append(COUNTS, whole, deltalake.Transaction(stream, batch))
 
     def remove(self, tree: str, day: date, runs: list[str]) -> None:
-        names = [RUNS, *(name for name in self._place.names("tables") if name != COUNTS)]
+        names = [RUNS, *(name for name in self._place.tables() if name != COUNTS)]
         listed = ", ".join(quoted(run) for run in runs)
         gone = f"tree = {quoted(tree)} and day = '{day}' and run in ({listed})"
         for name in names if runs else ():
@@ -89,26 +88,29 @@ class DeltaTables:
 
     def finish(self) -> None:
         self._place.put_views("delta")
-        for name in (RUNS, *self._place.names("tables")):
+        for name in (RUNS, *self._place.tables()):
             table = self._table(name)
             if table is not None:
                 with _as_os_error(), suppress(CommitFailedError):
                     self._compact(table)
 
     def _compact(self, table: "DeltaTable") -> None:
-        """Put the files of days together of which there are many, and let go of what is older than a week.
-        Where another writer has done so meanwhile, there is nothing to do."""
+        """Put the files of days together of which there are many, and let go of what is older than a week, or
+        than the table says. Where another writer has done so meanwhile, there is nothing to do."""
         many = arrow.table(table.get_add_actions(flatten=True)).group_by(["partition.tree", "partition.day"])
         for row in many.aggregate([([], "count_all")]).to_pylist():
             if row["count_all"] >= SMALL_FILES:
                 of = [("tree", "=", row["partition.tree"]), ("day", "=", str(row["partition.day"]))]
                 table.optimize.compact(partition_filters=of)
-        table.vacuum(KEPT_HOURS, dry_run=False)
+        table.vacuum(dry_run=False)
 
     def _append(self, name: str, table: Table, mark: "deltalake.Transaction | None" = None) -> None:
-        _anew(
-            lambda: deltalake.write_deltalake(
-                self._uri(name),
+        def add() -> None:
+            there = self._table(name)
+            if there:
+                _refuse_loss(there, table)
+            deltalake.write_deltalake(
+                there or self._uri(name),
                 table,
                 mode="append",
                 partition_by=_BY,
@@ -116,7 +118,8 @@ class DeltaTables:
                 storage_options=self._options,
                 commit_properties=deltalake.CommitProperties(app_transactions=[mark] if mark else None),
             )
-        )
+
+        _anew(add)
 
     def _table(self, name: str) -> "DeltaTable | None":
         with _as_os_error():
@@ -131,11 +134,22 @@ class DeltaTables:
 
 @contextmanager
 def _as_os_error() -> Iterator[None]:
-    """The library's own errors, as those of a place that cannot be written."""
+    """The library's own errors, as those of a place that cannot be written, without their stacks."""
     try:
         yield
     except DeltaError as error:
-        raise OSError(str(error)) from error
+        raise OSError(str(error).partition("\n")[0]) from error
+
+
+def _refuse_loss(there: "DeltaTable", table: Table) -> None:
+    """Raises `OSError` where a column has another type there, which does not hold what is to be added: the
+    library would cut it to fit, 1.5 to 1."""
+    for field in arrow.schema(there.schema().to_arrow()):
+        try:
+            if field.name in table.column_names and not arrow.types.is_null(field.type):
+                table[field.name].cast(field.type)
+        except arrow.ArrowException as error:
+            raise OSError(f"{there.table_uri}: column {field.name} is {field.type} there: {error}") from None
 
 
 def _anew(change: Callable[[], object]) -> None:

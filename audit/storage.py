@@ -68,6 +68,12 @@ class Place:
         found = self.system.get_file_info(fs.FileSelector(f"{self.root}/{folder}", allow_not_found=True))
         return sorted(file.base_name for file in found)
 
+    def tables(self) -> list[str]:
+        """The names of tables. Files beside them, and names that begin with a dot, are somebody else's."""
+        found = self.system.get_file_info(fs.FileSelector(f"{self.root}/tables", allow_not_found=True))
+        folders = (file.base_name for file in found if file.type == fs.FileType.Directory)
+        return sorted(name for name in folders if not name.startswith("."))
+
     def below(self, folder: str) -> list[str]:
         """The paths of all files below a folder."""
         all_of = fs.FileSelector(f"{self.root}/{folder}", recursive=True, allow_not_found=True)
@@ -76,9 +82,7 @@ class Place:
     def form(self) -> str:
         """'parquet' or 'delta'; '' if there is nothing yet. Wrinkle: a Delta table that another writer begins
         in this moment has files before it has a log; so all are looked at."""
-        inside = [
-            self.names(folder) for folder in (RUNS, *(f"tables/{name}" for name in self.names("tables")))
-        ]
+        inside = [self.names(folder) for folder in (RUNS, *(f"tables/{name}" for name in self.tables()))]
         if any("_delta_log" in names for names in inside):
             return "delta"
         return "parquet" if any(inside) else ""
@@ -107,7 +111,7 @@ class Place:
         """Write the statements that make a view of each table that is there; and that it is none of logs."""
         self.put(RESULTS, b"")
         names = [RUNS] if self.names(RUNS) else []
-        names += [name for name in self.names("tables") if not name.startswith(".")]
+        names += self.tables()
         for dialect in DIALECTS:
             text = views(names, self.url(dialect), dialect, form)
             self.put(f"views.{dialect}.sql", text.encode())
@@ -144,7 +148,7 @@ class ParquetFiles:
             self.put(COUNTS, tree, day, stream, table)
 
     def remove(self, tree: str, day: date, runs: list[str]) -> None:
-        names = [RUNS, *(name for name in self._place.names("tables") if name != COUNTS)]
+        names = [RUNS, *(name for name in self._place.tables() if name != COUNTS)]
         for run in runs:
             for name in names:
                 path = f"{self.root}/{_file(name, tree, day, run)}"

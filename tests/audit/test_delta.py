@@ -8,7 +8,7 @@ from threading import Barrier
 
 import pyarrow as arrow
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
 from history_rows import kept_rows as rows
 from pyarrow import Table, parquet
 from test_history import DAYS, summary, tables
@@ -136,3 +136,55 @@ def test_a_place_that_cannot_be_written_is_said_so(tmp_path: Path) -> None:
     day = Day(str(tmp_path / "file"), DAYS[0], form="delta")
     with pytest.raises(AuditError, match="cannot be written to"):
         day.append(tables(tmp_path / "found", 1), summary())
+
+
+def test_a_table_that_is_kept_for_longer_than_a_week_is_so(tmp_path: Path) -> None:
+    root = tmp_path / "kept"
+    Day(str(root), DAYS[0], form="delta").append(tables(tmp_path / "found", 1), summary())
+    kept = {"delta.deletedFileRetentionDuration": "interval 30 days"}
+    DeltaTable(str(root / "tables" / "volume_by_node")).alter.set_table_properties(kept)
+    Day(str(root), DAYS[1]).append(tables(tmp_path / "found", 2), summary())
+    assert rows(root, "select advisories from sapwood_volume_by_node order by day") == [(1,), (2,)]
+
+
+def test_a_column_that_another_writer_made_narrower_takes_nothing_that_it_does_not_hold(
+    tmp_path: Path,
+) -> None:
+    root, table = tmp_path / "kept", tmp_path / "kept" / "tables" / "volume_by_node"
+    found = tables(tmp_path / "found", 1)
+
+    def share(value: float) -> Path:
+        shares = Table.from_pylist([{"node": "hq", "share": value}])
+        parquet.write_table(shares, found / "volume_by_node" / "part-00000.parquet")
+        return found
+
+    Day(str(root), DAYS[0], form="delta").append(share(1.0), summary())
+    there = DeltaTable(str(table)).to_pyarrow_table()
+    whole = there.set_column(there.column_names.index("share"), "share", there["share"].cast(arrow.int64()))
+    write_deltalake(
+        str(table), whole, mode="overwrite", schema_mode="overwrite", partition_by=["tree", "day"]
+    )
+    Day(str(root), DAYS[1]).append(share(2.0), summary())
+    with pytest.raises(AuditError, match=r"column share is int64 there: .* 2\.5"):
+        Day(str(root), DAYS[1]).append(share(2.5), summary())
+    assert rows(root, "select share from sapwood_volume_by_node order by day") == [(1,), (2,)]
+
+
+def test_why_a_log_of_delta_cannot_be_read_is_one_line(tmp_path: Path) -> None:
+    root = tmp_path / "kept"
+    Day(str(root), DAYS[0], form="delta").append(tables(tmp_path / "found", 1), summary())
+    (root / "runs" / "_delta_log" / f"{0:020}.json").write_text('{"add": half')
+    with pytest.raises(UsageError, match="cannot be reached: ") as raised:
+        Day(str(root), DAYS[1])
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_what_others_lay_beside_the_tables_is_no_table(form: str, tmp_path: Path) -> None:
+    root = tmp_path / "kept"
+    Day(str(root), DAYS[0], form=form).append(tables(tmp_path / "found", 1), summary())
+    (root / "tables" / ".DS_Store").touch()
+    (root / "tables" / "readme.txt").touch()
+    again = Day(str(root), DAYS[0])
+    new = again.append(tables(tmp_path / "found", 2), summary())
+    assert rows(root, "select run, advisories from sapwood_volume_by_node") == [(new, 2)]
