@@ -1,15 +1,18 @@
 """Which files there are to read: on this machine, or wherever Spark's file systems reach.
 
-A folder is read with all below it. Logs are known by their names: `.jsonl`, `.ndjson`, `.json`, each also
-with `.gz`, and `.parquet`; a file that is named itself is read whatever it is called. Names that begin with
-a dot or an underscore are nobody's log, `summary.json` is what a simulation wrote beside its log, and a
-folder with a file `RESULTS` is what an audit wrote. What is left aside is told, never forgotten.
+A folder is read with all below it, and below folders that links there lead to. Logs are known by their names:
+`.jsonl`, `.ndjson`, `.json`, each also with `.gz`, and `.parquet`; a file that is named itself is read
+whatever it is called. Names that begin with a dot or an underscore are nobody's log, `summary.json` is what a
+simulation wrote beside its log, and a folder with a file `RESULTS` is what an audit wrote. What is left aside
+is told, never forgotten.
 `….usage.jsonl` and `….usage-DATE.jsonl` are the use of routes, which nodes write beside their logs.
 """
 
+import errno
 import gzip
 import os
 import re
+import stat
 import struct
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -206,24 +209,44 @@ def partitions(path: str) -> tuple[str, ...]:
 
 
 def _walk(top: Path, refuse: Callable[[OSError, Path], None]) -> Iterator[Path]:
-    """All files below a folder. `refuse`: is told of a folder that cannot be read."""
+    """All files below a folder, and below folders that links there lead to, each once. `refuse`: is told of a
+    folder that cannot be read.
+
+    Wrinkle: one that lies below `top` itself is read where it lies, whatever else leads to it.
+    """
+    home, seen = os.path.realpath(top), set[tuple[int, int]]()
+
+    def wanted(path: str, name: str) -> bool:
+        if name.startswith((".", "_")) or name == _FOUND:
+            return False
+        return not os.path.islink(path) or os.path.commonpath([home, os.path.realpath(path)]) != home
 
     def failed(error: OSError) -> None:
         if not isinstance(error, FileNotFoundError):  # removed just now
             refuse(error, Path(error.filename))
 
-    for folder, folders, names in os.walk(top, onerror=failed):
+    for folder, folders, names in os.walk(top, onerror=failed, followlinks=True):
         if RESULTS in names:
             folders.clear()
             names = [RESULTS]
-        folders[:] = sorted(one for one in folders if not one.startswith((".", "_")) and one != _FOUND)
+        folders[:] = sorted(one for one in folders if wanted(os.path.join(folder, one), one))
+        place = os.stat(folder)
+        if (place.st_dev, place.st_ino) in seen:
+            folders.clear()
+            continue
+        seen.add((place.st_dev, place.st_ino))
         yield from (Path(folder, name) for name in sorted(names))
 
 
 def _local_file(path: Path, kind: str) -> LogFile:
     """Raises `OSError` for one that cannot be read."""
     told = None
-    size = path.stat().st_size
+    status = path.stat()
+    if not stat.S_ISREG(status.st_mode):
+        raise OSError("expected a file: a pipe has no size, and may never end")
+    if not os.access(path, os.R_OK) and path.exists():
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    size = status.st_size
     if path.suffix == ".gz" and size >= 18:  # the least that header and end of a gzip file take
         with path.open("rb") as file:
             file.seek(-4, os.SEEK_END)

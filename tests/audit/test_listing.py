@@ -61,3 +61,36 @@ def test_a_folder_that_cannot_be_read_is_never_passed_over(
     assert (feeder.feed(), feeder.faults) == (0, {str(closed): "cannot be read: Permission denied"})
     refused.clear()
     assert (feeder.feed(), feeder.faults) == (len(LINE), {})
+
+
+def test_a_folder_that_a_link_leads_to_is_read_once(tmp_path: Path) -> None:
+    logs, away = tmp_path / "logs", tmp_path / "away"
+    for folder in (logs / "north", away / "south"):
+        folder.mkdir(parents=True)
+    (logs / "north" / "york.jsonl").write_text(LINE)
+    (away / "south" / "bath.jsonl").write_text(LINE)
+    links = {"a-north": logs / "north", "away": away, "b-south": away / "south", "up": tmp_path, "self": logs}
+    for name, place in links.items():
+        (logs / name).symlink_to(place)
+    (away / "round").symlink_to(away)
+    listing = list_local([str(logs)])
+    assert [Path(file.path.removeprefix("file://")).relative_to(logs) for file in listing.files] == [
+        Path("away/south/bath.jsonl"),
+        Path("north/york.jsonl"),
+    ]
+    assert Feeder(logs, tmp_path / "watch").feed() == 2 * len(LINE)
+
+
+def test_a_pipe_is_no_log_that_anybody_waits_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "york.jsonl")
+    with pytest.raises(UsageError, match=r"york\.jsonl: cannot be read: expected a file: a pipe"):
+        list_local([str(tmp_path)])
+
+
+def test_a_log_that_this_user_may_not_read_is_said_before_spark_passes_over_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "york.jsonl").write_text(LINE)
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path).name != "york.jsonl")  # root may
+    with pytest.raises(UsageError, match=r"york\.jsonl: cannot be read: Permission denied"):
+        list_local([str(tmp_path)])
