@@ -12,8 +12,8 @@ Law: a piece may go once it is read for good, and `offsets.json` goes past it.
 
 Law: what cannot be followed is told, never passed over, and holds up nothing else: a log that cannot be
 opened is tried again each time; a packed log that is cut is read as far as it goes, and further once there is
-more; Parquet, which does not grow, is named; of a line longer than a piece the beginning is left out, so that
-its end is a broken line like others.
+more; Parquet, which does not grow, and what is packed otherwise than with gzip are named; of a line longer
+than a piece the beginning is left out, so that its end is a broken line like others.
 
 Wrinkle: a log is known by its folder and the beginning of its first line, not by its name, because names
 rotate. A log that looks as it did is not opened again. How far one was read that has gone is kept for
@@ -29,7 +29,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
-from audit.listing import JSON_LINES, Listing, list_local, results
+from audit.listing import JSON_LINES, OTHERWISE, PARQUET, Listing, list_local, results
 
 PIECE: Final = 8 * 1024 * 1024
 REMEMBERED: Final = 30
@@ -37,7 +37,10 @@ REMEMBERED: Final = 30
 _A_DAY: Final = 86_400
 _HEAD: Final = 64 * 1024
 _PACKED: Final = 1024 * 1024
-_PARQUET: Final = "Parquet is not followed, only lines of JSON: audit it by itself"
+_NOT_FOLLOWED: Final = {
+    PARQUET: "Parquet is not followed, only lines of JSON: audit it by itself",
+    OTHERWISE: "it is packed otherwise than with gzip: expected .jsonl or .jsonl.gz",
+}
 
 
 class _LogLook(NamedTuple):
@@ -145,7 +148,7 @@ class Feeder:
             if file.format == JSON_LINES:
                 yield path
             else:
-                self.faults[str(path)] = _PARQUET
+                self.faults[str(path)] = _NOT_FOLLOWED[file.format]
 
     def _feed_log(self, path: Path) -> int:
         status = path.stat()

@@ -127,7 +127,7 @@ def _unreadable(tables: Tables) -> Iterator[Finding]:
         yield Finding(
             DOUBTFUL,
             f"{_rows(faults, 'file')} could not be read to the end, the first {faults[0]['file']}.",
-            "Fetch them again; what was in them is missing from every figure.",
+            "Fetch them again, or unpack them; what was in them is missing from every figure.",
             len(faults),
         )
 

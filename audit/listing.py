@@ -2,9 +2,9 @@
 
 A folder is read with all below it, and below folders that links there lead to. Logs are known by their names:
 `.jsonl`, `.ndjson`, `.json`, each also with `.gz`, and `.parquet`; a file that is named itself is read
-whatever it is called. Names that begin with a dot or an underscore are nobody's log, `summary.json` is what a
-simulation wrote beside its log, and a folder with a file `RESULTS` is what an audit wrote. What is left aside
-is told, never forgotten.
+whatever it is called. One that is packed otherwise (`.jsonl.zst`) is named as left out. Names that begin with
+a dot or an underscore are nobody's log, `summary.json` is what a simulation wrote beside its log, and a
+folder with a file `RESULTS` is what an audit wrote. What is left aside is told, never forgotten.
 `….usage.jsonl` and `….usage-DATE.jsonl` are the use of routes, which nodes write beside their logs.
 """
 
@@ -38,6 +38,9 @@ _FOUND: Final = "lost+found"
 """The system's own folder on a disk, which nobody else may read."""
 PARQUET: Final = "parquet"
 JSON_LINES: Final = "lines"
+OTHERWISE: Final = "packed"
+"""Of a log that is packed in a way that is not read here: it is named, so that nobody takes it for read."""
+_OTHERWISE: Final = re.compile(r".+\.(jsonl|ndjson|json)\.(zst|xz|bz2|lz4|lzma|zip|7z|br|Z)")
 PACKED: Final = 20
 """About how many times larger than a packed log its lines of JSON are."""
 EMPTY: Final = 1024
@@ -195,6 +198,8 @@ def format_of(name: str) -> str:
         return ""
     if name.endswith(".parquet"):
         return PARQUET
+    if _OTHERWISE.fullmatch(name):
+        return OTHERWISE
     return JSON_LINES if name.removesuffix(".gz").endswith(LINES) else ""
 
 

@@ -20,7 +20,7 @@ from audit import files, lines, parquet
 from audit.accounts import FILES
 from audit.clocks import clocks
 from audit.importers import DIALECTS
-from audit.listing import JSON_LINES, PARQUET, Listing, LogFile
+from audit.listing import JSON_LINES, OTHERWISE, PARQUET, Listing, LogFile
 from audit.queries import query
 from audit.rollup import rollup
 from audit.schema import COMPARED, EVENTS, arrow_schema
@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
     from audit.direct import Direct
 
-_NO_LINES = "left out: Parquet, where another broker's lines of JSON are expected"
+_PACKED: Final = "left out: packed otherwise than with gzip: expected .jsonl, .jsonl.gz or .parquet"
+_NO_LINES: Final = "left out: Parquet, where another broker's lines of JSON are expected"
 
 
 class Intake(NamedTuple):
@@ -64,7 +65,9 @@ def read(spark: "SparkSession", listing: Listing, source: str = "") -> Intake:
         pairs = zip(whole[1:4], part[1:4], strict=True)
         sums = (arrow.concat_tables(both, promote_options="permissive") for both in pairs)
         whole = Intake(whole.events.unionByName(part.events), *sums)
-    return whole._replace(ignored=listing.ignored)
+    others = files.left_out([file for file in listing.files if file.format == OTHERWISE], _PACKED)
+    told = arrow.concat_tables([whole.files, others], promote_options="permissive")
+    return whole._replace(files=told, ignored=listing.ignored)
 
 
 def narrowed(intake: Intake, kept: Column, count: str, out: Table) -> Intake:

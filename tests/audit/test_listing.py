@@ -81,6 +81,14 @@ def test_a_folder_that_a_link_leads_to_is_read_once(tmp_path: Path) -> None:
     assert Feeder(logs, tmp_path / "watch").feed() == 2 * len(LINE)
 
 
+def test_a_log_that_is_packed_otherwise_is_told_to_a_follower(tmp_path: Path) -> None:
+    (tmp_path / "york.jsonl").write_text(LINE)
+    (tmp_path / "bath.jsonl.zst").touch()
+    feeder = Feeder(tmp_path, tmp_path / "watch")
+    assert feeder.feed() == len(LINE)
+    assert "packed otherwise than with gzip" in feeder.faults[str(tmp_path / "bath.jsonl.zst")]
+
+
 def test_a_pipe_is_no_log_that_anybody_waits_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "york.jsonl")
     with pytest.raises(UsageError, match=r"york\.jsonl: cannot be read: expected a file: a pipe"):

@@ -88,6 +88,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (top / "long.jsonl").write_bytes(line(node="x" * LONGEST) + line(node="after"))
     (top / "marked.jsonl.gz").write_bytes(gzip.compress(b"\xef\xbb\xbf" + line(node="marked")))
     (top / "gone.jsonl").symlink_to(top / "rotated.jsonl")
+    (top / "york.jsonl.zst").write_bytes(b"packed otherwise")
     (top / "notes.txt").write_text("nobody's log")
     (top / ".n.advisories-000001.jsonl.part").write_text("half compressed")
     return top
@@ -112,7 +113,8 @@ def test_every_file_is_told_and_what_is_no_log_too(
 ) -> None:
     logs = [path for path in folder.rglob("*") if path.is_file() and format_of(path.name)]
     assert set(by_name) == {*(quote(path.name) for path in logs), "late.jsonl"}
-    assert len(by_name) == 17
+    assert len(by_name) == 18
+    assert by_name["york.jsonl.zst"].fault.startswith("left out: packed otherwise than with gzip")
     assert {Path(name).name for name in intake.ignored} == {
         "notes.txt",
         ".n.advisories-000001.jsonl.part",
