@@ -107,7 +107,8 @@ class Publishing:
     def _goes_with(self, publish: Publish, count: int, size: int) -> bool:
         first = self._gathered[0]
         return (
-            first.topic == publish.topic
+            not publish.cut
+            and first.topic == publish.topic
             and first.retain == publish.retain
             and bool(first.qos) == bool(publish.qos)
             and len(self._gathered) + count <= bundles.MAX_MESSAGES

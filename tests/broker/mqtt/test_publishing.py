@@ -46,3 +46,18 @@ def test_a_message_that_could_never_be_taken_is_a_dead_letter_of_an_account_that
     client.publishing.flush()
     assert client.heard() == b"\x40\x02\x00\x07"
     assert dead(client) == 1
+
+
+@pytest.mark.parametrize("retain", [False, True])
+@pytest.mark.parametrize("qos", [0, 1, 2])
+def test_a_message_that_is_too_large_is_not_taken_as_an_empty_one_behind_another_of_its_topic(
+    door_client: Callable[..., Any], qos: int, retain: bool
+) -> None:
+    client = door_client()
+    client.publishing.take(Publish("a", b"small", qos, retain, False, 6 if qos else 0))
+    client.publishing.take(Publish("a", b"", qos, retain, False, 7 if qos else 0, cut="large"))
+    client.publishing.take(Publish("a", b"next", qos, retain, False, 8 if qos else 0))
+    client.publishing.flush()
+    begin = (b"", b"\x40\x02\x00", b"\x50\x02\x00")[qos]
+    assert client.heard() == (b"".join(begin + bytes((each,)) for each in (6, 7, 8)) if qos else b"")
+    assert dead(client) == 1
