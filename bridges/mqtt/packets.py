@@ -19,6 +19,7 @@ from bridges.mqtt.fields import (
     CUT_SHORT,
     ID_0,
     PROTOCOL_ERROR,
+    TOO_LARGE,
     PacketError,
     PacketFields,
     decoded,
@@ -68,7 +69,7 @@ class Connect(NamedTuple):
 
 
 class Publish(msgspec.Struct, frozen=True, gc=False):
-    """`packet_id`: 0 with QoS 0. `cut`: why nothing of the payload is here, '' if all of it is.
+    """`packet_id`: 0 with QoS 0. `cut`: why nothing of the payload is here, nor of properties; '' if all is.
 
     This and `PacketAnswer` are made for each message: a NamedTuple takes three times as long to make.
     """
@@ -239,9 +240,14 @@ def publish_of(flags: int, body: bytes, level: int, place: Place = Place.PUBLISH
             said = _short(body[at : at + size + 1])
             at += size
         elif size:
-            fields = PacketFields(body, at)
-            said = properties.read(fields, place)
-            return Publish(topic, fields.rest(), qos, flags & 1 != 0, again, packet_id, properties=said)
+            fields, retain = PacketFields(body, at), flags & 1 != 0
+            try:
+                said = properties.read(fields, place)
+            except PacketError as error:
+                if error.reason != TOO_LARGE or not (qos and topic):  # nothing answers it
+                    raise
+                return Publish(topic, b"", qos, retain, again, packet_id, cut=str(error))
+            return Publish(topic, fields.rest(), qos, retain, again, packet_id, properties=said)
         at += 1
     return Publish(topic, body[at:], qos, flags & 1 != 0, again, packet_id, properties=said)
 

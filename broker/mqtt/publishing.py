@@ -128,7 +128,7 @@ class Publishing:
             self._never(gathered, error.reason, f"DESTINATION: {error}")
             return
         if first.cut:
-            self._never(gathered, Reason.PACKET_TOO_LARGE, f"{TooLarge.code}: {first.cut}")
+            self._never(gathered, of_error(TooLarge.code), f"{TooLarge.code}: {first.cut}")
             return
         body = bundles.encode_messages(messages)
         begin, self._last = self._last + 1, self._last + len(gathered)

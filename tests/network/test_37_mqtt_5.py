@@ -312,6 +312,17 @@ def test_mqtt5_3_2_2_3_6_a_packet_that_the_node_does_not_take_ends_the_connectio
         assert wire.told() == 0x95
 
 
+@pytest.mark.parametrize("qos", [1, 2])
+def test_mqtt5_3_4_2_1_a_message_with_more_properties_than_the_node_takes_is_refused_in_its_answer(
+    door: DoorNode, qos: int
+) -> None:
+    """Else its client would come back with the same for ever."""
+    with connected(door) as wire:
+        user = (b"\x26" + text("a") + text("b" * 60_000)) * 5
+        assert published(wire, fresh("t"), b"x", qos, said=user) == 0x83
+        assert published(wire, fresh("t"), b"x", qos) < 0x80
+
+
 # --- 3.3 PUBLISH
 
 

@@ -232,6 +232,10 @@ def test_properties_are_bounded_in_bytes() -> None:
     with pytest.raises(PacketError, match="properties of 280000 bytes") as raised:
         read_5(b"\x30" + variable(len(body)) + body)
     assert raised.value.reason == 0x95
+    body = b"\x00\x01t\x00\x07" + variable(len(user)) + user + b"x"
+    why = "properties of 280000 bytes: this node takes 262144 at most"
+    answered = [Publish("t", b"", 1, False, False, 7, cut=why)]
+    assert read_5(b"\x32" + variable(len(body)) + body) == answered, "it can be told why in its answer"
     few = b"\x26\x00\x01a\x00\x01b" * 2
     assert read_5(b"\x30\x12\x00\x01t\x0e" + few) == [
         Publish("t", b"", 0, False, False, 0, properties={Name.USER_PROPERTY: [("a", "b")] * 2})
