@@ -218,15 +218,15 @@ class Held:
         self._promote(changes)
         return changes.applied()
 
-    def set_dormant(self, cause: str = LINK_DOWN) -> None:
+    def set_dormant(self) -> None:
         """The link has been down for long: queue and domain routes wait. Nothing on disk changes."""
         self.dormant = True
-        self._refresh(cause)
+        self._refresh(LINK_DOWN)
 
-    def set_live(self, cause: str = LINK_UP) -> None:
+    def set_live(self) -> None:
         """The link is up: what the neighbour offers live is live."""
         self.dormant = False
-        self._refresh(cause)
+        self._refresh(LINK_UP)
 
     def restore(self, rows: Iterable[StoredRoute]) -> None:
         """At a start: take back what was kept. Caller's duty: only this neighbour's rows, and only once."""

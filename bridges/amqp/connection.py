@@ -270,10 +270,10 @@ class Channel:
         """Raise `ChannelLost` (404) if the exchange is not there."""
         await self._ask(self._raw.exchange_declare, exchange=exchange, passive=True)
 
-    async def declare_exchange(self, exchange: str, kind: str, *, auto_delete: bool = False) -> None:
-        """Make an exchange that does not outlive the broker; `auto_delete`: nor its last binding."""
+    async def declare_exchange(self, exchange: str) -> None:
+        """Make a topic exchange that outlives neither the broker nor its last binding."""
         await self._ask(
-            self._raw.exchange_declare, exchange=exchange, exchange_type=kind, auto_delete=auto_delete
+            self._raw.exchange_declare, exchange=exchange, exchange_type="topic", auto_delete=True
         )
 
     async def delete(self, queue: str, *, if_empty: bool = False) -> None:

@@ -125,7 +125,7 @@ class _AmqpLine(BrokerLine):
         channel.on_return = self._was_returned
         await channel.declare(queue, exclusive=True, auto_delete=True, arguments=_QUEUE)
         if exchange:
-            await channel.declare_exchange(exchange, "topic", auto_delete=True)
+            await channel.declare_exchange(exchange)
             for key in keys:
                 await channel.bind(queue, exchange, key)
         await channel.prefetch(2 * MAX_ENVELOPES)

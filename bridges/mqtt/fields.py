@@ -23,10 +23,10 @@ class PacketError(SapwoodError):
     `answer`: what is to be written before the end.
     """
 
-    def __init__(self, text: str, reason: int = MALFORMED, answer: bytes = b"") -> None:
+    def __init__(self, text: str, reason: int = MALFORMED) -> None:
         super().__init__(text)
         self.reason = reason
-        self.answer = answer
+        self.answer = b""
 
 
 class PacketFields:

@@ -110,7 +110,6 @@ class NodeCore:
         secret_of_core: Secrets | None = None,
         fine_clock: Callable[[], float] | None = None,
         chronicle: AdvisoryRecorder,
-        addresses: list[str] | None = None,
         zone: str = "",
         mesh: MeshSettings = MeshSettings(),  # noqa: B008 - frozen
     ) -> None:
@@ -165,9 +164,8 @@ class NodeCore:
         )
         self.mandatory = MandatoryNotices(context, lookup, dispatcher, batching)
         backpressure = Backpressure(context, lookup, may_enter)
-        logical_addresses = self.logical_addresses = LogicalAddresses(
-            context, forwarder, lookup, dispatcher, addresses or []
-        )
+        logical_addresses = LogicalAddresses(context, forwarder, lookup, dispatcher)
+        self.logical_addresses = logical_addresses
         links = self.links = OpenLinks(context)
         offers = self.offers = Offers(context)
         root = self.root = ChainRoot(context)

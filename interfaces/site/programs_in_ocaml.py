@@ -44,12 +44,12 @@ class _Program:
         self.words = TypeWords(self.library, call.block.scope)
         self.calls = call_module(self.library, call)
 
-    def is_a(self, each: Field, name: str) -> bool:
-        return str(plain(each.type, self.call.block.scope)[0]) == name
+    def is_channel(self, each: Field) -> bool:
+        return str(plain(each.type, self.call.block.scope)[0]) == "channel"
 
     def shown(self, each: Field) -> str:
         """The statement that shows a value, or all that comes through its channel."""
-        if self.is_a(each, "channel"):
+        if self.is_channel(each):
             return f"read {value(each.name)}"
         written = self.words.write(each.type).removeprefix("(").removesuffix(")")
         return f"show {literal(each.name)} ({written} {value(each.name)})"
@@ -93,7 +93,7 @@ def client(interface: Interface, call: Call, package: str) -> str:
     lines = [*program.made(), f"match {asked} with", f"| Ok {names} ->\n{indent(shown, '    ')}"]
     lines += _failed(program)
     start = ["let rpc = Rpc.at (Rpc.connect url) ~timeout:10."]
-    if any(program.is_a(each, "channel") for each in function.outputs) or program.samples.channels:
+    if any(program.is_channel(each) for each in function.outputs) or program.samples.channels:
         start.append("let session = Rpc.session rpc")
     main = "let () =\n" + indent("\n".join(lines), "  ")
     return program.text("client", start, "module Client = Client (Rpc)", main)

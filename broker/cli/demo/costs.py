@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from broker.advisory_log import LogRow
 
 MEASURED_ON = "measured on ActiveMQ Classic 5.17.2"
+_TTLS = (2, 3)
 Neighbours = dict[str, set[str]]
 
 
@@ -48,9 +49,7 @@ def flooded(node: str, neighbours: Neighbours, ttl: int) -> tuple[int, int]:
     return added, 2 * added + distances[ttl + 1]
 
 
-def consumer_costs(
-    rows: Iterable[LogRow], neighbours: Neighbours, ttls: tuple[int, ...] = (2, 3)
-) -> list[Cost]:
+def consumer_costs(rows: Iterable[LogRow], neighbours: Neighbours) -> list[Cost]:
     """One row for each consumer of a queue or topic that came, in the order of their coming.
 
     `rows`: of all nodes, in any order.
@@ -70,7 +69,7 @@ def consumer_costs(
             total["add"],
             total["remove"],
             bool(total["gone"]),
-            {ttl: flooded(node, neighbours, ttl) for ttl in ttls},
+            {ttl: flooded(node, neighbours, ttl) for ttl in _TTLS},
         )
         for (node, name), total in totals.items()
     ]

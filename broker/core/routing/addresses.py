@@ -46,19 +46,14 @@ class LogicalAddresses(Policy):
     """
 
     def __init__(
-        self,
-        context: Context,
-        forwarder: Forwarder,
-        lookup: Lookup,
-        dispatcher: Dispatcher,
-        addresses: list[str],
+        self, context: Context, forwarder: Forwarder, lookup: Lookup, dispatcher: Dispatcher
     ) -> None:
         self._context = context
         self._forwarder = forwarder
         self._lookup = lookup
         self._dispatcher = dispatcher
         self.identity = context.identity
-        self.addresses = addresses
+        self.addresses: list[str] = []
         self.cache = AddressCache(self.capacity)
         self.counters = Counter(
             dict.fromkeys(("who_has_in", "who_has_out", "i_have_in", "i_have_out"), 0)

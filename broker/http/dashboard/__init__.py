@@ -68,8 +68,8 @@ def _found(folder: Traversable, prefix: str) -> list[tuple[str, StaticFile]]:
 class Dashboard:
     """Handlers of `GET /dashboard` and `GET /dashboard/…`. The files hold no secrets and need no token."""
 
-    def __init__(self, pages: Mapping[str, StaticFile] | None = None) -> None:
-        self._pages = load_pages() if pages is None else pages
+    def __init__(self) -> None:
+        self._pages = load_pages()
 
     def __repr__(self) -> str:
         return f"<Dashboard of {len(self._pages)} files>"
