@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import trustme
+from nodes import running_node
 
 from broker.core.errors import SwitchError
 from broker.node import Node
@@ -50,10 +51,8 @@ async def node(tmp_path: Path) -> AsyncIterator[Node]:
             advisory_log=AdvisoryLog(enabled=False),
         )
     )
-    made = Node(site, read=lambda: site)
-    await made.start()
-    yield made
-    await made.stop()
+    async with running_node(site, read=lambda: site) as made:
+        yield made
 
 
 async def test_a_certificate_that_was_renewed_counts_once_the_file_is_read_again(

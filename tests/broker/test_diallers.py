@@ -1,14 +1,14 @@
 """Who dials whom in a mesh, with real nodes in this process: quietly at a start, and nobody twice."""
 
 import logging
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 
 import aiohttp
 import pytest
+from nodes import running_node
 from rich.console import Console
 from waiting import until
 
@@ -46,16 +46,6 @@ def mesh(folder: Path, *names: str, dormant_after: float = 30.0) -> dict[str, Si
     }
 
 
-@asynccontextmanager
-async def running(site: Site) -> AsyncIterator[Node]:
-    node = Node(site)
-    await node.start()
-    try:
-        yield node
-    finally:
-        await node.stop()
-
-
 def is_whole(nodes: list[Node]) -> bool:
     return all(sum(peer.up for peer in node.core.context.peers()) == len(nodes) - 1 for node in nodes)
 
@@ -80,7 +70,7 @@ async def test_a_mesh_that_starts_warns_of_nothing_and_dials_nobody_twice(
     async with AsyncExitStack() as stack:
         nodes = []
         for name in order:
-            nodes.append(await stack.enter_async_context(running(sites[name])))
+            nodes.append(await stack.enter_async_context(running_node(sites[name])))
             await until(lambda: "cannot be reached" in caplog.text)  # the first has tried the others
         await until(lambda: is_whole(nodes) and rest(nodes))
         assert warnings(caplog) == []
@@ -91,7 +81,7 @@ async def test_a_node_that_stays_away_is_warned_of_once_it_has_lasted(
 ) -> None:
     caplog.set_level(logging.INFO, "sapwood")
     sites = mesh(tmp_path, "hq-1", "hq-2", dormant_after=0.3)
-    async with running(sites["hq-1"]):
+    async with running_node(sites["hq-1"]):
         await until(lambda: warnings(caplog))
         said = [record for record in caplog.records if "cannot be reached" in record.getMessage()]
         assert [record.levelno for record in said] == [logging.INFO, logging.WARNING]
@@ -135,7 +125,7 @@ async def test_a_satellite_without_a_core_says_that_it_is_disconnected(tmp_path:
         assert told in "\n".join(summary(found))
         return told
 
-    async with running(check(pool)) as satellite, running(check(leaf)) as ordinary:
+    async with running_node(check(pool)) as satellite, running_node(check(leaf)) as ordinary:
         assert (await readiness(satellite), await said(satellite)) == (
             (503, "disconnected"),
             "DISCONNECTED: no core is linked",
@@ -143,7 +133,7 @@ async def test_a_satellite_without_a_core_says_that_it_is_disconnected(tmp_path:
         assert (await readiness(ordinary), await said(ordinary)) == ((200, "ready"), "ready"), (
             "it works alone"
         )
-        async with running(check(core)):
+        async with running_node(check(core)):
             await until(lambda: not satellite.disconnected)
             assert (await readiness(satellite), await said(satellite)) == ((200, "ready"), "ready")
         await until(lambda: satellite.disconnected)

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import cast
 
 import pytest
+from nodes import running_node
 
 from broker import process
 from broker.core.sessions.sessions import Connection
@@ -64,17 +65,15 @@ def test_what_is_no_store_has_no_name(tmp_path: Path) -> None:
 
 async def test_what_an_application_has_left_keeps_the_name(tmp_path: Path) -> None:
     log = AdvisoryLog(enabled=False)
-    node = Node(Site(name="york", data=tmp_path, listener=Listener(port=0), advisory_log=log), draws=1)
-    await node.start()
-    try:
+    async with running_node(
+        Site(name="york", data=tmp_path, listener=Listener(port=0), advisory_log=log), draws=1
+    ) as node:
         assert not node.naming.is_in_use()
         connection = Connection(lambda frame: None, "test")
         node.switch.login(connection, "till-7")
         node.switch.create(connection, "till")
         assert node.naming.is_in_use()
         assert repr(node.naming) == "<Naming york drawn=True taken=False>"
-    finally:
-        await node.stop()
 
 
 async def test_a_parent_that_refuses_every_name_is_given_so_many_and_no_more(

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from nodes import running_node
 from waiting import until
 
 from broker.cli.demo.plan import free_ports
@@ -64,12 +65,8 @@ class Line:
 
 @asynccontextmanager
 async def running(site: Site) -> AsyncIterator[Node]:
-    node = Node(check(site))
-    await node.start()
-    try:
+    async with running_node(check(site)) as node:
         yield node
-    finally:
-        await node.stop()
 
 
 def dialling(node: Node) -> dict[str, object]:

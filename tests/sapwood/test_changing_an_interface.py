@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from nodes import running_node
 
-from broker.node import Node
 from config.model import AdvisoryLog, Listener, Site
 
 ROOT = Path(__file__).parents[2]
@@ -50,12 +50,10 @@ async def test_both_versions_are_asked_on_one_queue(folder: Path) -> None:
     ran(folder, "-m", "broker.cli", "idl", "python", "both", "--out", "chain")
     (folder / "server.py").write_text(blocks("python")[0], "utf-8")
     log = AdvisoryLog(enabled=False)
-    node = Node(Site(name="hq", data=folder / "data", listener=Listener(port=0), advisory_log=log))
-    await node.start()
-    try:
+    async with running_node(
+        Site(name="hq", data=folder / "data", listener=Listener(port=0), advisory_log=log)
+    ) as node:
         await _ask(folder, f"http://127.0.0.1:{node.port}")
-    finally:
-        await node.stop()
 
 
 async def _ask(folder: Path, url: str) -> None:

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from nodes import running_node
 
-from broker.node import Node
 from config.model import AdvisoryLog, Listener, Site
 from interfaces.load import load
 from interfaces.site.pages import write_pages
@@ -54,14 +54,10 @@ def catalogue(name: str, folder: Path) -> list[Programs]:
 @contextlib.asynccontextmanager
 async def at_hq(folder: Path) -> AsyncIterator[str]:
     """The address of a node."""
-    node = Node(
+    async with running_node(
         Site(name="hq", data=folder, listener=Listener(port=0), advisory_log=AdvisoryLog(enabled=False))
-    )
-    await node.start()
-    try:
+    ) as node:
         yield f"http://127.0.0.1:{node.port}"
-    finally:
-        await node.stop()
 
 
 def patient(text: str) -> str:

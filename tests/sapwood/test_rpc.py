@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from nodes import running_node
 
 from broker.core.errors import NotFound
 from broker.core.messages.queue import Queue
@@ -44,10 +45,8 @@ async def node(tmp_path: Path) -> AsyncIterator[Node]:
         advisories=Advisories(linger=0.0),
         advisory_log=AdvisoryLog(enabled=False),
     )
-    made = Node(site)
-    await made.start()
-    yield made
-    await made.stop()
+    async with running_node(site) as made:
+        yield made
 
 
 @pytest.fixture

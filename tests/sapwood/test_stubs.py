@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from nodes import running_node
 
 from broker.node import Node
 from config.model import AdvisoryLog, Listener, Site
@@ -39,12 +40,10 @@ ADDRESS = administration_v1.Address(street="High Street 1", town="YO1 York")
 
 @pytest.fixture
 async def node(tmp_path: Path) -> AsyncIterator[Node]:
-    made = Node(
+    async with running_node(
         Site(name="hq", data=tmp_path, listener=Listener(port=0), advisory_log=AdvisoryLog(enabled=False))
-    )
-    await made.start()
-    yield made
-    await made.stop()
+    ) as made:
+        yield made
 
 
 @pytest.fixture

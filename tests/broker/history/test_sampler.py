@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from nodes import running_node
 
 from broker.history.ring import Ring, Row
 from broker.history.sampler import FILE, Sampler, levels
@@ -35,10 +36,8 @@ async def node(tmp_path: Path) -> AsyncIterator[Node]:
         listener=Listener(port=0),
         advisory_log=AdvisoryLog(enabled=False),
     )
-    made = Node(site)
-    await made.start()
-    yield made
-    await made.stop()
+    async with running_node(site) as made:
+        yield made
 
 
 def sampler_of(node: Node, folder: Path, clock: Clock) -> Sampler:

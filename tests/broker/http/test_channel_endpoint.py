@@ -7,6 +7,7 @@ from typing import Any
 
 import aiohttp
 import pytest
+from nodes import running_node
 
 from broker.forwards.local_end import WINDOW, LocalEnd
 from broker.node import Node
@@ -121,22 +122,17 @@ async def test_it_needs_the_token_of_a_real_node_and_no_account_will_do(tmp_path
         http=Http(token_file=tmp_path / "token"),
         forwards=(Forward(name="till", to=to, permit=("hq",)),),
     )
-    node = Node(site)
-    await node.start()
-    try:
-        async with server, aiohttp.ClientSession() as session:
-            url = f"http://127.0.0.1:{node.port}/channel/hq/till"
-            for given in ({}, {"Authorization": "Bearer guess"}, {"Authorization": "Basic aHE6aHE="}):
-                with pytest.raises(aiohttp.WSServerHandshakeError) as caught:
-                    await session.ws_connect(url, headers=given)
-                assert caught.value.status == 403
-            async with session.ws_connect(url, headers={"Authorization": f"Bearer {token}"}) as opened:
-                pipe = WebSocketPipe(opened)
-                assert await pipe.hear() == "open"
-                assert await pipe.read(9) == b"hello"
-                assert await pipe.read(9) == b""
-    finally:
-        await node.stop()
+    async with running_node(site) as node, server, aiohttp.ClientSession() as session:
+        url = f"http://127.0.0.1:{node.port}/channel/hq/till"
+        for given in ({}, {"Authorization": "Bearer guess"}, {"Authorization": "Basic aHE6aHE="}):
+            with pytest.raises(aiohttp.WSServerHandshakeError) as caught:
+                await session.ws_connect(url, headers=given)
+            assert caught.value.status == 403
+        async with session.ws_connect(url, headers={"Authorization": f"Bearer {token}"}) as opened:
+            pipe = WebSocketPipe(opened)
+            assert await pipe.hear() == "open"
+            assert await pipe.read(9) == b"hello"
+            assert await pipe.read(9) == b""
 
 
 async def test_no_more_are_open_than_the_node_has_room_for(
@@ -144,9 +140,9 @@ async def test_no_more_are_open_than_the_node_has_room_for(
 ) -> None:
     monkeypatch.setattr("broker.http.channel_endpoint.MOST", 1)
     log = AdvisoryLog(enabled=False)
-    node = Node(Site(name="hq", data=tmp_path, listener=Listener(port=0), advisory_log=log))
-    await node.start()
-    try:
+    async with running_node(
+        Site(name="hq", data=tmp_path, listener=Listener(port=0), advisory_log=log)
+    ) as node:
         url = f"http://127.0.0.1:{node.port}/channel/away/till"
         async with aiohttp.ClientSession() as session:
             monkeypatch.setattr(node.report.access.forwards, "reach", lambda *_: LocalEnd(ends, "a test"))
@@ -156,8 +152,6 @@ async def test_no_more_are_open_than_the_node_has_room_for(
                 await session.ws_connect(url)
             assert caught.value.status == 503
             await first.close()
-    finally:
-        await node.stop()
 
 
 async def test_a_client_that_reads_nothing_loses_its_line_with_its_channel(

@@ -7,6 +7,7 @@ from typing import Any
 
 import aiohttp
 import pytest
+from nodes import running_node
 
 from broker.core.errors import SwitchError
 from broker.core.sessions.rights import Rights
@@ -26,15 +27,13 @@ OPEN_TO_ALL = AppChannels(offered_to=("*",), taken_from=("*",))
 @asynccontextmanager
 async def started(folder: Path) -> AsyncIterator[tuple[Node, str, aiohttp.ClientSession]]:
     log = AdvisoryLog(enabled=False)
-    node = Node(
-        Site(name="hq", data=folder, listener=Listener(port=0), advisory_log=log, channels=OPEN_TO_ALL)
-    )
-    await node.start()
-    try:
-        async with aiohttp.ClientSession() as session:
-            yield node, f"http://127.0.0.1:{node.port}/channel", session
-    finally:
-        await node.stop()
+    async with (
+        running_node(
+            Site(name="hq", data=folder, listener=Listener(port=0), advisory_log=log, channels=OPEN_TO_ALL)
+        ) as node,
+        aiohttp.ClientSession() as session,
+    ):
+        yield node, f"http://127.0.0.1:{node.port}/channel", session
 
 
 async def test_applications_leave_half_of_the_places_to_operators(

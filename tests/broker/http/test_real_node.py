@@ -9,6 +9,7 @@ from typing import Any
 
 import aiohttp
 import pytest
+from nodes import running_node
 
 from broker.node import Node
 from config.model import AdvisoryLog, Listener, Site
@@ -19,10 +20,8 @@ from sapwood.protocol.destinations import Kind
 @pytest.fixture
 async def running(tmp_path: Path) -> AsyncIterator[Node]:
     site = Site(name="hq", data=tmp_path, listener=Listener(port=0), advisory_log=AdvisoryLog(enabled=False))
-    node = Node(site)
-    await node.start()
-    yield node
-    await node.stop()
+    async with running_node(site) as node:
+        yield node
 
 
 @pytest.fixture

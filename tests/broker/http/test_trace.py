@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from nodes import running_node
 
 from broker.node import Node
 from config.model import AdvisoryLog, Listener, Site
@@ -15,10 +16,8 @@ from config.model import AdvisoryLog, Listener, Site
 @pytest.fixture
 async def running(tmp_path: Path) -> AsyncIterator[Node]:
     site = Site(name="hq", data=tmp_path, listener=Listener(port=0), advisory_log=AdvisoryLog(enabled=False))
-    node = Node(site)
-    await node.start()
-    yield node
-    await node.stop()
+    async with running_node(site) as node:
+        yield node
 
 
 class Plain:

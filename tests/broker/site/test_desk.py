@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from nodes import running_node
 from waiting import counting_turns, until
 
 from bridges.site_brokers import registry
@@ -106,13 +107,9 @@ def visit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Visit:
             site_broker=SiteBroker(uri="mqtt://localhost", **settings),
             delivery=Delivery(destinations=tuple(bounds)),
         )
-        node = Node(site)
-        await node.start()
-        try:
+        async with running_node(site) as node:
             await until(lambda: bridge.visits == 1)
             yield node, bridge
-        finally:
-            await node.stop()
 
     return visited
 

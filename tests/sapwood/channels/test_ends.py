@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from nodes import running_node
 
 from broker.node import Node
 from config.channels import AppChannels
@@ -40,13 +41,9 @@ async def started(folder: Path) -> AsyncIterator[Node]:
     site = Site(
         name="hq", data=folder / "data", listener=Listener(port=0), advisory_log=log, channels=allowed
     )
-    node = Node(site)
-    await node.start()
-    try:
+    async with running_node(site) as node:
         async with asyncio.timeout(PATIENCE):
             yield node
-    finally:
-        await node.stop()
 
 
 def beside(line: socket.socket) -> int:

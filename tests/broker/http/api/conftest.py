@@ -9,6 +9,7 @@ from typing import Any
 import aiohttp
 import pytest
 from jsonschema import Draft202012Validator
+from nodes import running_node
 
 from broker.node import Node
 from config.model import AdvisoryLog, Delivery, Listener, Permits, Site, TreeConnector
@@ -55,10 +56,8 @@ async def running(tmp_path: Path) -> AsyncIterator[Node]:
         delivery=Delivery(hold_time=0.001, max_deliveries=1),
         permits=Permits(default="open"),
     )
-    node = Node(site)
-    await node.start()
-    yield node
-    await node.stop()
+    async with running_node(site) as node:
+        yield node
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from typing import Any
 
 import aiohttp
 import pytest
+from nodes import running_node
 
 from broker.api import definitions, importing
 from broker.api.pages import CHUNK
@@ -69,13 +70,8 @@ def site_of(folder: Path, name: str, **more: Any) -> Site:
 
 @asynccontextmanager
 async def running(site: Site) -> AsyncIterator[At]:
-    node = Node(site)
-    await node.start()
-    try:
-        async with aiohttp.ClientSession() as http:
-            yield At(node, http)
-    finally:
-        await node.stop()
+    async with running_node(site) as node, aiohttp.ClientSession() as http:
+        yield At(node, http)
 
 
 @pytest.fixture
