@@ -5,6 +5,7 @@ core's work, or the other way round: both directions gather until the loop's nex
 """
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -17,7 +18,9 @@ from sapwood.protocol.destinations import Destination, topic
 from treeconnector.edge import BrokerConsumer, BrokerDelivery, Taken
 from treeconnector.patterns import matches
 
+_log = logging.getLogger("sapwood.site")
 _LOOK_AGAIN: Final = 0.25
+_SAY_AGAIN: Final = 600.0
 
 
 class Visited(Protocol):
@@ -63,6 +66,7 @@ class SiteLine:
         self._fresh: list[_Batch] = []
         self._held: dict[Destination, _Held] = {}
         self._looks = False
+        self._said_at = float("-inf")
         self._flushing = False
         self.mistake: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
 
@@ -227,7 +231,15 @@ class SiteLine:
             self._entered(rest, self._host.core.site.take([taken for taken, _ in rest]))
             if rest:
                 self._held[rest[0][0].destination] = deque()
+                self._say_full(rest[0][0].destination)
         self._look_soon()
+
+    def _say_full(self, destination: Destination) -> None:
+        now = asyncio.get_running_loop().time()
+        if now - self._said_at >= _SAY_AGAIN:
+            self._said_at = now
+            fields = {"destination": str(destination), "reason": "QUEUE_FULL"}
+            _log.warning("! no room for more of %s: it waits at the site's broker", destination, extra=fields)
 
     def _look_soon(self) -> None:
         if self._held and not self._looks:

@@ -188,13 +188,16 @@ class MessageAdmission:
         """How many of `count` messages may enter. Raises `QueueFull` if none may, or `TooLarge`.
 
         `gathered`: messages of this sender for this destination that are in no bundle yet.
+
+        Those of the site's broker wait until there is room, and are not refused.
         """
         try:
             fits = self._fits(destination, sender, count, size, scope, gathered)
         except SwitchError as error:
-            self.refused[error.code] += count
+            if sender != SITE or not isinstance(error, QueueFull):
+                self.refused[error.code] += count
             raise
-        if fits < count:
+        if fits < count and sender != SITE:
             self.refused[QueueFull.code] += count - fits
         return fits
 

@@ -129,7 +129,9 @@ async def test_a_mistake_of_a_bridge_ends_its_connection_and_loses_nothing(visit
         assert bridge.given[0].again
 
 
-async def test_a_queue_without_room_holds_up_no_other_and_keeps_its_order(visit: Visit) -> None:
+async def test_a_queue_without_room_holds_up_no_other_and_keeps_its_order(
+    visit: Visit, caplog: pytest.LogCaptureFixture
+) -> None:
     low, high = parse("queue:low"), parse("queue:high")
     bound = DestinationPolicy(pattern="queue:low", max_messages=2)
     async with visit(bounds=[bound]) as (node, bridge):
@@ -151,6 +153,8 @@ async def test_a_queue_without_room_holds_up_no_other_and_keeps_its_order(visit:
         status = node.report.desk.status()
         assert (status["held"], status["held_for"], status["taken"]) == (3, ["queue:low"], 7)
         assert not bridge.desk.has_room(low)
+        assert not node.core.message_admission.refused, "they wait"
+        assert caplog.text.count("no room for more of queue:low: it waits at the site's broker") == 1
         assert bridge.desk.has_room(high)
         bridge.desk.came(BrokerConsumer(low, "reader"))
         await until(lambda: done == ["b", "d", "f", "a", "c", "e"])
