@@ -348,6 +348,14 @@ async def test_a_store_s_certificate_opens_what_its_permits_allow_and_ends_with_
     await thief.close(wait=False)
 
 
+def kept(port: int) -> socket.socket:
+    """Bound, so that nobody else is given it, but not listened at, so that a check finds it free."""
+    bound = socket.socket()
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    bound.bind(("127.0.0.1", port))
+    return bound
+
+
 @pytest.mark.parametrize("mqtt", [False, True])
 async def test_a_port_that_others_reach_does_not_open_without_a_word_about_applications(
     tmp_path: Path, mqtt: bool
@@ -361,20 +369,21 @@ async def test_a_port_that_others_reach_does_not_open_without_a_word_about_appli
     def write(**more: Any) -> None:
         file.write_text(json.dumps({"broker": {**settings, **more}}))
 
-    write()
-    for command in ("run", "check"):
-        code, text = await sapwood("node", command, str(file))
-        assert code == 2, text
-        for word in ("hq.yaml", "prove themselves", "'accounts'", "'session_secret_file'", "open"):
-            assert word in " ".join(text.split()), (command, word)
-    write(applications="open")
-    code, told, _ = await ran("node", "check", file, "--json")
-    findings = {each["subject"]: each for each in json.loads(told)["findings"]}
-    assert (code, findings["applications"]["state"]) == (0, "warning")
-    for proof in ({"applications": "local"}, {"http": {"session_secret_env": "PATH"}}):
-        write(**proof)
-        code, text = await sapwood("node", "check", str(file))
-        assert code == 0, text
+    with kept(port), kept(door):
+        write()
+        for command in ("run", "check"):
+            code, text = await sapwood("node", command, str(file))
+            assert code == 2, text
+            for word in ("hq.yaml", "prove themselves", "'accounts'", "'session_secret_file'", "open"):
+                assert word in " ".join(text.split()), (command, word)
+        write(applications="open")
+        code, told, _ = await ran("node", "check", file, "--json")
+        findings = {each["subject"]: each for each in json.loads(told)["findings"]}
+        assert (code, findings["applications"]["state"]) == (0, "warning")
+        for proof in ({"applications": "local"}, {"http": {"session_secret_env": "PATH"}}):
+            write(**proof)
+            code, text = await sapwood("node", "check", str(file))
+            assert code == 0, text
 
 
 async def test_open_is_written_out_and_shown_as_a_warning(network: Network) -> None:
