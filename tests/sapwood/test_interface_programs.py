@@ -8,7 +8,7 @@ import contextlib
 import os
 import re
 import sys
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -149,6 +149,7 @@ async def running(ocaml: Path, made: Path, url: str) -> AsyncIterator[asyncio.su
     process = await asyncio.create_subprocess_exec(
         *("ocamlrun", ocaml / "_build" / "default" / "programs" / "page.bc", url),
         stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
         stdin=asyncio.subprocess.DEVNULL,
         env=os.environ | environment(ocaml) | library | BESIDE | {"PROGRAM": str(made)},
     )
@@ -167,11 +168,13 @@ async def read(process: asyncio.subprocess.Process, count: int) -> list[str]:
 
 
 async def lines(ocaml: Path, made: Path, url: str, count: int) -> list[str]:
-    """All that a client shows, until it has ended."""
-    async with running(ocaml, made, url) as process, asyncio.timeout(PATIENCE):
-        assert process.stdout is not None
-        shown: Iterable[bytes] = (await process.stdout.read()).splitlines()
-        assert await process.wait() == 0
-    found = [each.decode() for each in shown]
+    """All that a client shows, until it has ended. The server may not serve yet."""
+    said = b"NOBODY_SERVES"
+    async with asyncio.timeout(PATIENCE):
+        while b"NOBODY_SERVES" in said:
+            async with running(ocaml, made, url) as process:
+                shown, said = await process.communicate()
+    assert process.returncode == 0, said
+    found = shown.decode().splitlines()
     assert len(found) == count, found
     return found
