@@ -4,8 +4,8 @@ So one bundle alone of each such destination tries the new line. The peer says i
 before it acknowledges that bundle; without one the rest goes on with the acknowledgement. Else each break of
 a line would bring a whole window to where there is no room.
 
-Law: as many are remembered, and as many bytes, as a peer may hold at a time, the latest; not over a start of
-this node.
+Law: as many are remembered, and as many bytes, as a peer may hold at a time, the latest; over a start of this
+node none is, so that everything counts as held before it.
 """
 
 from collections.abc import Iterable, Iterator
