@@ -101,7 +101,7 @@ def _audit(
     Wrinkle: the thread that loads it is waited for at the end. A process that ends in the middle of compiled
     code of a thread that nobody waits for is aborted.
     """
-    from audit.session import Starting
+    from audit.session import Starting, hush
 
     with _interruptible():
         with Starting(options.master, size, settings) as starting:
@@ -113,6 +113,9 @@ def _audit(
             session = starting.session()
         try:
             return run.audit(session, request, tree)
+        except KeyboardInterrupt:
+            hush(session)
+            raise
         finally:
             session.stop()
 

@@ -248,6 +248,12 @@ def end(spark: "SparkSession") -> None:
         gateway.shutdown()
 
 
+def hush(spark: "SparkSession") -> None:
+    """Let Java say nothing more: what it does for nobody any more fails, and it writes the stacks of that."""
+    with suppress(Exception):  # the interrupt may have broken the line to it
+        spark.sparkContext.setLogLevel("OFF")
+
+
 def fetch(frame: "DataFrame") -> "Table":
     """Work a frame out, and bring it here; its times are in UTC, and each column may be null."""
     import pyarrow

@@ -171,6 +171,7 @@ def test_help_ends_well(capsys: pytest.CaptureFixture[str]) -> None:
 def sizes(spark: "SparkSession", monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The command line runs on the tests' session; here is for how many bytes it asked."""
     asked: list[int] = []
+    monkeypatch.setattr(session, "hush", lambda _: None)  # for good, and it is not theirs alone
     monkeypatch.setattr(session, "Starting", lambda _master, size, *_: asked.append(size) or Begun(spark))
     return asked
 
@@ -345,10 +346,13 @@ def test_an_interrupt_ends_an_audit_without_a_word_of_spark_s_own(
         os.kill(os.getpid(), signal.SIGINT)
         pytest.fail("the audit went on")
 
+    hushed: list[object] = []
+    monkeypatch.setattr(session, "hush", hushed.append)
     monkeypatch.setattr(run, "audit", interrupted)
     try:
         assert cli.main([str(DATA / "demo"), "--deployment", str(DATA / "stores.csv")]) == 130
         assert logging.root.manager.disable == logging.CRITICAL, "nor a stack of what fails then"
+        assert hushed, "nor one of Java's"
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     finally:
         logging.disable(logging.NOTSET)
