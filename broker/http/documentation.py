@@ -39,7 +39,8 @@ tree of nodes the other side is. There are two ways to use it.
 
    With the header 'Sapwood-Tell: yes' a send is 404 QUEUE_DOES_NOT_EXIST where nobody has the queue, or is
    answered so at REPLY_TO. With 'Sapwood-Expires-In: SECONDS' nobody is given the message after that time.
-   An ack with 'Sapwood-Reject: REASON' makes it a dead letter.
+   An ack with 'Sapwood-Reject: REASON' makes it a dead letter. After a subscribe with 'Sapwood-Credit: N'
+   the session has N messages of that queue at most that are not acknowledged.
 
    200 = done, with an empty body where there is no result; 400 = not understood; 403 = log in first;
    404 = no such queue or message here; 413 = too large; 429 QUEUE_FULL = too many of your messages wait

@@ -57,6 +57,13 @@ def whole(text: str) -> int:
     raise BadRequest(f"{text[:40]!r} is no whole number of 64 bits")
 
 
+def credit(text: str) -> int:
+    """A number of messages. Raises `BadRequest`."""
+    if (found := whole(text)) < 1:
+        raise BadRequest(f"a credit of {found}: expected 1 or more")
+    return found
+
+
 def lifetime(text: str) -> int:
     """A time in seconds, as whole milliseconds, no less of them and 1 at least. Raises `BadRequest`."""
     return max(math.ceil(seconds(text, MOST_NUMBER / 1000) * 1000), 1)

@@ -10,6 +10,7 @@ that for almost all connections, aiohttp for those that also do other things (`v
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from sys import maxsize
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
 
@@ -66,7 +67,8 @@ class Facts(NamedTuple):
     `here`: it comes from this very machine. `home`: a queue that it makes is to keep its messages here.
     `tell`: where nobody serves the queue that it sends to, it wants to be told. `lifetime`: the seconds that
     what it sends lives, as they are said; '' = for ever. `task`: what it is sent for, '' = nothing.
-    `reject`: why nobody can deal with what it acknowledges; '' = it is dealt with.
+    `reject`: why nobody can deal with what it acknowledges; '' = it is dealt with. `credit`: how many
+    messages of the queue that it subscribes to it has at once; '' = any number.
     """
 
     refused: str
@@ -78,6 +80,7 @@ class Facts(NamedTuple):
     lifetime: str = ""
     task: str = ""
     reject: str = ""
+    credit: str = ""
 
 
 class VerbRequest(NamedTuple):
@@ -105,6 +108,7 @@ TELL: Final = "Sapwood-Tell"
 LIFETIME: Final = "Sapwood-Expires-In"
 TASK: Final = "Sapwood-Task"
 REJECT: Final = "Sapwood-Reject"
+CREDIT: Final = "Sapwood-Credit"
 NOTE: Final = "Sapwood-Note"
 """The header that tells apart what is 200 for the sake of deployed clients."""
 NOT_FOUND: Final = "NOT_FOUND: no such message waits for an acknowledgement of this session"
@@ -132,8 +136,10 @@ def facts_of(request: Any) -> Facts:
     elif is_rebound(request):
         refused = "the Host header names another machine: use localhost, or an address"
     home, tell = (request.headers.get(each, "").strip().lower() == "yes" for each in (HOME, TELL))
-    lifetime, task, reject = (request.headers.get(each, "") for each in (LIFETIME, TASK, REJECT))
-    said = (lifetime, unquote(task), unquote(reject))
+    lifetime, task, reject, credit = (
+        request.headers.get(each, "") for each in (LIFETIME, TASK, REJECT, CREDIT)
+    )
+    said = (lifetime, unquote(task), unquote(reject), credit)
     return Facts(refused, *credentials(request), is_here(request), home, tell, *said)
 
 
@@ -234,7 +240,8 @@ class Verbs:
 
     def _subscribe(self, line: HttpLine, asked: VerbRequest, reply: Reply) -> None:
         name, make = paths.queue(asked.parts), self._settings.subscribe_creates
-        if self._node.switch.subscribe(line.connection, name, make=make):
+        credit = paths.credit(asked.facts.credit) if asked.facts.credit else maxsize
+        if self._node.switch.subscribe(line.connection, name, credit, make=make):
             self._node.switch.when_committed(lambda: reply(VerbAnswer(note=MADE)))
         else:
             reply(EMPTY)

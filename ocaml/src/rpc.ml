@@ -292,7 +292,7 @@ module Make (Io : S.IO) (Session : S.SESSION with type 'a io = 'a Io.t) = struct
                 always (fun () -> until_closed (fun () -> work session queue interfaces message)) (ended message.id));
           all rest
     in
-    let open_ () = Session.create session ~queue >>= fun _ -> Session.subscribe session queue in
+    let open_ () = Session.create session ~queue >>= fun _ -> Session.subscribe ~credit:workers session queue in
     (* Nobody is told that a queue was deleted: it is made again. *)
     let look () =
       Io.catch open_ (function

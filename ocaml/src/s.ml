@@ -98,7 +98,9 @@ module type SESSION = sig
       and {!Errors.Closed}. *)
 
   val destroy : t -> string -> unit io
-  val subscribe : ?until:float -> t -> string -> unit io
+  val subscribe : ?until:float -> ?credit:int -> t -> string -> unit io
+  (** Read a queue. [credit]: how many of its messages the session has at once that it has not acknowledged; any number
+      unless it is given. *)
 
   val subscribed : t -> string -> bool
   (** False once a fresh queue has gone with its session, or the node refused it when the session was made anew. *)

@@ -281,7 +281,9 @@ module Make (Io : S.IO) = struct
 
   let keep session path headers =
     let each = (path, headers) in
-    Io.atomic (fun () -> if not (List.mem each session.kept) then session.kept <- each :: session.kept)
+    let same ((known, _) as one) = if known = path then each else one in
+    Io.atomic (fun () ->
+        session.kept <- (if List.mem_assoc path session.kept then List.map same session.kept else each :: session.kept))
 
   let forget session unwanted =
     let wanted (path, _) = not (List.mem path unwanted) in
@@ -296,10 +298,12 @@ module Make (Io : S.IO) = struct
     if queue <> None then keep session asked headers;
     Io.return name
 
-  let subscribe ?until session queue =
+  let subscribe ?until ?credit session queue =
     let asked = path [ "subscribe"; queue ] in
-    request ?until:(at until) session (get asked) >>= fun _ ->
-    keep session asked [];
+    let said most = ("sapwood-credit", string_of_int most) in
+    let headers = Option.to_list (Option.map said credit) in
+    request ?until:(at until) session (`GET, asked, headers, "") >>= fun _ ->
+    keep session asked headers;
     Io.return ()
 
   let subscribed session queue = List.mem_assoc (path [ "subscribe"; queue ]) session.kept

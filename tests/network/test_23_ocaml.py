@@ -361,6 +361,27 @@ async def test_a_call_waits_for_a_node_that_is_away(kind: str, tree: Network, oc
         assert await asking == '{"line":"2"}'
 
 
+@KINDS
+async def test_a_server_has_no_more_requests_than_it_works_on(
+    kind: str, network: Network, ocaml: Path
+) -> None:
+    network.add("hq")
+    await network.start()
+    url = network.url("hq")
+    async with connect(url) as client, Rpc(client) as rpc:
+        await client.create("echo")
+        own = await client.create()
+        for _ in range(8):
+            await client.send("queue:echo", b'{"method": "echo", "parameters": {"sleep": 1000}}')
+        await client.send("queue:echo", b'{"method": "echo"}', reply_to=own)
+        async with program(ocaml, kind, "serve", url, "echo") as server:
+            assert [await line(server) for _ in range(9)] == ["serving", *["sleeps"] * 8]
+            async with rpc.serve("echo", {"echo": lambda: "helped"}):
+                answered = await client.subscribe(f"queue:{own}").next(PATIENCE)
+    assert answered is not None
+    assert answered.payload == b'{"result":"helped"}'
+
+
 async def test_a_signal_that_the_program_handles_breaks_no_line_and_doubles_nothing(
     network: Network, ocaml: Path
 ) -> None:

@@ -191,21 +191,21 @@ class Switch:
 
     # --- reading
 
-    def subscribe(
-        self, connection: Connection, name: str, credit: int = maxsize, *, make: bool = False
-    ) -> bool:
-        """Read an existing queue by transfer, twice is no error. `credit`: unacknowledged at once.
+    def subscribe(self, line: Connection, name: str, credit: int = maxsize, *, make: bool = False) -> bool:
+        """Read an existing queue by transfer; twice sets its `credit`: unacknowledged at once.
 
         `make`: one that is not there is made, but not a session's transient one. Returns whether it was.
         """
-        session = self._session(connection)
+        session = self._session(line)
         name = self.local_queues.local_name(name)
         made = make and not self.local_queues.has(name) and not name.startswith(TRANSIENT)
         if made:
-            self.create(connection, name)
-        queue = self._readable(session, name)
-        if not session.fetches(queue):
+            self.create(line, name)
+        reader = session.fetching(self._readable(session, name))
+        if reader is None:
             self._read_queue(PullConsumer(session, credit, self._custody.queues_here(name)))
+        else:
+            reader.credit = credit
         return made
 
     def _readable(self, session: Session, name: str) -> Queue:

@@ -248,9 +248,9 @@ class Session:
     def consumer(self, connection: Connection | None, number: int) -> "PushConsumer | None":
         return self._numbered.get((connection, number))
 
-    def fetches(self, queue: Queue) -> bool:
-        """Does it read this queue by transfer?"""
-        return queue.name in self._fetched
+    def fetching(self, queue: Queue) -> "PushConsumer | None":
+        """Its consumer of this queue by transfer, if it has one."""
+        return self._fetched.get(queue.name)
 
     def next_number(self) -> int:
         """For a subscription that no connection has numbered."""

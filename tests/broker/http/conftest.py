@@ -80,7 +80,7 @@ class FakeSwitch:
     def when_committed(self, call: Callable[[], None]) -> None:
         self.after.append(call)
 
-    def subscribe(self, connection: Connection, name: str, *, make: bool = False) -> bool:
+    def subscribe(self, connection: Connection, name: str, credit: int = 0, *, make: bool = False) -> bool:
         made = make and name not in self.queues
         if made:
             self.create(connection, name)

@@ -183,6 +183,32 @@ async def test_what_a_plain_client_can_do_nothing_with_is_a_dead_letter(running:
     assert list(dead) == ["REJECTED: käse: no sale"]
 
 
+async def test_a_plain_client_may_bound_what_it_has_at_once(running: Node) -> None:
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=1)) as one_line:
+
+        async def ask(path: str, most: str = "") -> tuple[int, str]:
+            headers = {"Sapwood-Credit": most} if most else {}
+            async with one_line.get(uri(running) + path, headers=headers) as answer:
+                return answer.status, await answer.text()
+
+        async def had(seconds: int) -> list[int]:
+            return [number for number, _ in json.loads((await ask(f"/transfer/-1/{seconds}"))[1])["messages"]]
+
+        async with connect(uri(running)) as client:
+            await client.create("sales")
+            for _ in range(3):
+                await client.send("queue:sales", b"x")
+        assert await ask("/login/till-7") == (200, "")
+        assert await ask("/subscribe/sales", "0") == (400, "BAD_REQUEST: a credit of 0: expected 1 or more")
+        assert await ask("/subscribe/sales", "1") == (200, "")
+        (first,) = await had(0)
+        assert await had(0) == [first]
+        assert await ask(f"/ack/{first}") == (200, "")
+        (second,) = await had(60)
+        assert await ask("/subscribe/sales") == (200, "")
+        assert await had(0) == [second, second + 1]
+
+
 async def test_a_blocked_transfer_is_woken(running: Node, plain: Any) -> None:
     reader, writer = await dial(running, plain, "reader"), await dial(running, plain, "writer")
     _, name = await plain("/create", line=reader)

@@ -88,6 +88,10 @@ module Acts (W : Way.S) = struct
   let answer (call : Call.t) =
     match call.parameters with
     | [ ("fail", _) ] -> failwith "on purpose"
+    | [ ("sleep", `Int seconds) ] ->
+        say "sleeps";
+        let* () = sleep (float_of_int seconds) in
+        return `Null
     | [ ("cancel", _) ] -> fail Lwt.Canceled
     | [ ("thread", _) ] -> return (`Int (Thread.id (Thread.self ())))
     | [ ("task", _) ] -> return (`String (Task.current ()))
