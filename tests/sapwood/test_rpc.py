@@ -258,12 +258,15 @@ async def test_a_thousand_calls_at_once(rpc: Rpc) -> None:
 
 
 async def test_not_more_than_the_workers_work_at_once(rpc: Rpc) -> None:
-    busy, most = 0, 0
+    busy, most, all_work = 0, 0, asyncio.Event()
 
     async def work() -> None:
         nonlocal busy, most
         busy += 1
         most = max(most, busy)
+        if busy == 3:
+            all_work.set()
+        await all_work.wait()
         await asyncio.sleep(0.001)
         busy -= 1
 
