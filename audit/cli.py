@@ -241,6 +241,11 @@ def _check(options: argparse.Namespace) -> None:
     refuse_strange(options)
     if options.follow and options.history and not options.tree:
         raise UsageError("--follow with --history: expected --tree NAME, whose counts these are")
+    if (options.again or options.history_format) and not options.history:
+        which = "--again" if options.again else "--history-format"
+        raise UsageError(f"{which} without --history URL: expected both")
+    if options.storm < 1:
+        raise UsageError(f"--storm {options.storm}: expected 1 or more")
     if not options.logs and not options.consumers and not options.follow:
         raise UsageError("no logs: expected files or folders, or --consumers for what-if alone")
     if not 1 <= options.ttl <= 32:

@@ -72,6 +72,9 @@ DATA = Path(__file__).parent / "data"
                 ),
             )
         ),
+        (["--follow", ".", "--deployment", "s", "--storm", "0"], "--storm 0: expected 1 or more"),
+        (["log", "--deployment", "s", "--again"], "--again without --history URL: expected both"),
+        (["log", "--deployment", "s", "--history-format", "delta"], "--history-format without --history"),
         (["log", "--deployment", "s", "--webhook", "http://x"], "--webhook without --follow: expected both"),
         (["log", "--deployment", "s", "--usage", "/nowhere.csv"], "/nowhere.csv: there is no such file"),
         (["log", "--deployment", "s", "--figures", "/nowhere.csv"], "/nowhere.csv: there is no such file"),
