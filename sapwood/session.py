@@ -34,6 +34,7 @@ from sapwood.protocol.session_frames import (
     Deliver,
     Done,
     Failed,
+    Forget,
     Login,
     Matched,
     NodeFrame,
@@ -89,7 +90,7 @@ class Session:
         self._store: tuple[str, bytes] | None = None
         self._stays = stays
         self.committed = 0
-        self._refuses = self._returns = self.deletes = False
+        self._refuses = self._returns = self._forgets = self.deletes = False
         self.error: ClientError | None = None
         self._login = login
         self._timeout = timeout
@@ -154,7 +155,9 @@ class Session:
                 await socket.close()
 
     async def send_rest(self) -> None:
-        """Give what is still to be said to the line, if there is one. Raises `ConnectFailed`."""
+        """Say on the line, if there is one, what is left, and that nobody goes on. Raises `ConnectFailed`."""
+        if self._forgets and not (self._stays or self.outbox.messages):
+            self._say(encode(Forget()))
         if self._socket:
             await self._write_once(self._socket)
 
@@ -328,7 +331,8 @@ class Session:
                 f"another client sends as producer {self._login.producer!r}: give each its own",
             )
         self.node, self.committed = frame.node, frame.last
-        self._refuses, self._returns, self.deletes = frame.refuses, frame.returns, frame.deletes
+        self._refuses, self._returns, self._forgets = frame.refuses, frame.returns, frame.forgets
+        self.deletes = frame.deletes
         self._asked.clear()
         self._loose = [self._ask(subscription) for subscription in self._subscriptions.values()]
         self._loose += [frame for _what, frame, _future in self._requests.values()]

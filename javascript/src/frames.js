@@ -23,9 +23,10 @@ export const ping = (number) => encode([7, number]);
 export const endSubscription = (request, durable) => encode([8, request, durable]);
 export const refuse = (first, last, reason, again) => encode([9, first, last, reason, again]);
 export const remove = (request, queue) => encode([10, request, queue]);
+export const forget = () => encode([11]);
 
 const FIELDS = {
-  21: ["welcome", "node", "session", "last", "limit", "rejected", "refuses", "returns", "store", "deletes", "plain"],
+  21: ["welcome", "node", "session", "last", "limit", "rejected", "refuses", "returns", "store", "deletes", "plain", "forgets"],
   22: ["done", "request", "result"],
   23: ["failed", "request", "code", "text"],
   24: ["confirm", "through"],

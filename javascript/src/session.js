@@ -155,8 +155,11 @@ export class Session {
     return subscription;
   }
 
-  /** Gives what is still to be said to the line, if there is one. */
+  /**
+   * Gives what is still to be said to the line, if there is one; nobody goes on with numbers of a name that was made up here.
+   */
   async sendRest() {
+    if (this.knows.forgets && !this.#options.stays) this.#say(frames.forget());
     if (this.#socket) await this.#write(this.#socket);
   }
 

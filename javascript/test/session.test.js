@@ -8,8 +8,8 @@ import { ClientClosed, ConnectFailed, RequestGivenUp } from "../src/errors.js";
 import { decode, encode } from "../src/msgpack.js";
 import { Rpc } from "../src/rpc.js";
 
-const [LOGIN, CREATE, SUBSCRIBE, ACKNOWLEDGE, REFUSE] = [1, 2, 3, 6, 9];
-const WELCOME = [21, "hq", "s", 0, 1 << 24, [], true, true, Uint8Array.of(1), true, true];
+const [LOGIN, CREATE, SUBSCRIBE, SEND, ACKNOWLEDGE, REFUSE, FORGET] = [1, 2, 3, 5, 6, 9, 11];
+const WELCOME = [21, "hq", "s", 0, 1 << 24, [], true, true, Uint8Array.of(1), true, true, true];
 const BUNDLE = new Uint8Array(16);
 
 /** The class of a WebSocket whose `lines` are those that the client has opened; `greets`: the node answers their logins. */
@@ -156,6 +156,18 @@ test("a message that was rejected while there is no connection comes again", asy
   await until(() => Line.lines[1].frames(REFUSE).length);
   assert.deepEqual(Line.lines[1].frames(REFUSE), [[REFUSE, 100, 100, "😀".repeat(300), false]]);
   await client.close();
+});
+
+test("a producer whose name was made up is forgotten by a node that knows how, once all is confirmed", async () => {
+  for (const [options, times] of [[{}, 1], [{ producer: "till" }, 0]]) {
+    const { client, line } = await opened(options);
+    const sent = client.send("queue:a", "x");
+    await until(() => line.frames(SEND).length);
+    line.tell([24, 1]);
+    await sent;
+    await client.close();
+    assert.equal(line.frames(FORGET).length, times);
+  }
 });
 
 test("who waits in vain, over and over, is forgotten each time", async () => {

@@ -135,6 +135,11 @@ class Delete(SessionFrame, frozen=True, tag=10):
     queue: str
 
 
+class Forget(SessionFrame, frozen=True, tag=11):
+    """Nobody goes on with the numbers of this connection's producer. Only to a node whose Welcome says
+    `forgets`; others remember them for a week."""
+
+
 # --- from the node
 
 
@@ -151,9 +156,9 @@ class Welcome(SessionFrame, frozen=True, tag=21):
     """`last`: highest number of this producer that is committed. `limit`: most bytes in a packet.
 
     `rejected`: of the numbers up to `last`, those that were not taken, as far as the producer may not have
-    heard so. `refuses`: the node knows `RefuseDelivery`; `returns`: its `again` too; `deletes`: `Delete`.
-    `store`: the node's store, in whose numbers transfer ids and confirmations are. `plain`: it heeds that of
-    the Login.
+    heard so. `refuses`: the node knows `RefuseDelivery`; `returns`: its `again` too; `deletes`: `Delete`;
+    `forgets`: `Forget`. `store`: the node's store, in whose numbers transfer ids and confirmations are.
+    `plain`: it heeds that of the Login.
     """
 
     node: str
@@ -166,6 +171,7 @@ class Welcome(SessionFrame, frozen=True, tag=21):
     store: bytes = b""
     deletes: bool = False
     plain: bool = False
+    forgets: bool = False
 
 
 class Done(SessionFrame, frozen=True, tag=22):
@@ -246,6 +252,7 @@ ClientFrame = (
     | EndSubscription
     | RefuseDelivery
     | Delete
+    | Forget
 )
 NodeFrame = Welcome | Done | Failed | Confirm | Reject | Deliver | SessionPong | ReadingEnded | Matched
 

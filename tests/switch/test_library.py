@@ -1,5 +1,7 @@
 """The library at a real node: it ends what it has made, and hears how far a topic's message goes."""
 
+import asyncio
+import sqlite3
 from typing import Any
 
 import pytest
@@ -48,3 +50,16 @@ async def test_a_send_to_a_topic_says_how_many_match_and_how_far_it_goes(here: A
         assert await client.send("queue:reach", b"1") is None
     with sync.connect(url(here)) as client_without:
         assert client_without.send("topic:reach/milk", b"1") == Reach(0, 0, 0, 0)
+
+
+async def test_only_a_producer_that_may_come_back_is_remembered(make: Any) -> None:
+    node = make()
+    async with connect(url(node)) as client:
+        await client.send("queue:sales", b"1")
+    async with connect(url(node), session="till", producer="receipts") as client:
+        await client.send("queue:sales", b"2")
+    assert await asyncio.to_thread(node.stop) == 0
+    with sqlite3.connect(node.file.parent / "data-hq" / "node.db") as database:
+        names = [name for (name,) in database.execute("SELECT producer FROM producer")]
+    database.close()
+    assert names == ["till/receipts"]

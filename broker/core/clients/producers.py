@@ -67,11 +67,16 @@ class Producers:
             stream.rejections.restore(row)
 
     def forget(self, stream: ProducerStream) -> None:
-        """The producer has not sent for long."""
+        """The producer has not sent for long, or does not come back."""
         if stream.rejections is not None:
             stream.rejections.forget()
-        del self.streams[stream.name]
+        self.streams.pop(stream.name, None)
         self._context.custody.transaction.delete(ProducerRow, stream.name)
+
+    def leave(self, connection: Connection) -> None:
+        """Nobody goes on with the numbers of its producer."""
+        if connection.stream is not None and connection.stream.name:
+            self.forget(connection.stream)
 
     def welcome(self, connection: Connection, session: Session, producer: str) -> None:
         """Answer a login: how far the producer's sends are on disk, once all that it has sent are, and which
@@ -99,6 +104,7 @@ class Producers:
                     store=self._store,
                     deletes=True,
                     plain=True,
+                    forgets=True,
                 )
             )
 

@@ -40,6 +40,7 @@ from sapwood.protocol.session_frames import (
     Done,
     EndSubscription,
     Failed,
+    Forget,
     Login,
     Matched,
     RefuseDelivery,
@@ -389,6 +390,8 @@ class Switch:
                 self._settlement.refuse(self._session(connection), first, last, f"REJECTED: {reason}")
             case Login():
                 self._login(connection, frame)
+            case Forget():
+                self.producers.leave(connection)
             case Create(request, name, home):
                 done = Done(request, self.create(connection, name, home))
                 self.when_committed(lambda: connection.send(done))
@@ -399,8 +402,7 @@ class Switch:
                 self._subscribe(connection, frame)
             case Unsubscribe(request, number):
                 session = self._session(connection)
-                consumer = session.consumer(connection, number)
-                if consumer is None:
+                if (consumer := session.consumer(connection, number)) is None:
                     raise NotFound(f"this connection has no subscription {number}")
                 self._detach(session, [consumer])
                 connection.send(Done(request))
@@ -434,9 +436,7 @@ class Switch:
         destination = frame.destination
         if destination.kind == Kind.TOPIC:
             if len(frame.durable) > _MAX_TOKEN or not frame.durable.isprintable():
-                raise BadRequest(
-                    f"a durable subscription's name has at most {_MAX_TOKEN} printable characters"
-                )
+                raise BadRequest(f"a durable name has at most {_MAX_TOKEN} printable characters")
             session.rights.check_consume(Destination(Kind.TOPIC, self._filter(destination.name)))
             consumer = PushConsumer(session, connection, frame.subscription, frame.credit, [])
             self._read_topic(consumer, frame)

@@ -11,8 +11,9 @@ from broker.core.clock import PART
 from broker.core.rows import RejectedRow
 from broker.core.sessions import producer_streams as rejections
 from broker.core.sessions.producer_streams import ProducerStream
+from broker.core.sessions.sessions import Connection
 from broker.core.settings import QueuePolicy
-from sapwood.protocol.session_frames import Login, Welcome
+from sapwood.protocol.session_frames import VERSION, Forget, Login, Welcome
 from simulation.clients import Producer
 from simulation.forest import Forest
 from simulation.site import Site
@@ -96,7 +97,7 @@ def test_it_is_forgotten_when_the_producer_goes_on_behind_it(
     producer.arrived = said.append  # type: ignore[method-assign, assignment]
     producer.connect()
     store = said[0].store  # type: ignore[attr-defined]
-    knows = dict.fromkeys(("refuses", "returns", "deletes", "plain"), True)
+    knows = dict.fromkeys(("refuses", "returns", "deletes", "plain", "forgets"), True)
     assert said == [Welcome("hq", "till", 7, 16 * 1024 * 1024, store=store, **knows)]
     assert len(store) == 8
 
@@ -111,7 +112,7 @@ def test_it_is_not_forgotten_by_what_was_sent_before_it_was_told(
 
 
 def test_a_stream_does_not_keep_the_connections_that_have_gone(forest: Forest, hq: Site) -> None:
-    """Each client without a name of its own leaves one for a week."""
+    """Each client that breaks off leaves one for a week."""
     other = Deaf(hq, "till")
     other.connect()
     other.send("queue:other", b"1")
@@ -123,6 +124,30 @@ def test_a_stream_does_not_keep_the_connections_that_have_gone(forest: Forest, h
     gc.collect()
     assert len(hq.core.switch.producers.streams) == 1
     assert gone() is None
+
+
+def test_a_producer_that_is_over_is_forgotten_here_and_on_disk(
+    forest: Forest, hq: Site, producer: Deaf
+) -> None:
+    overfill(forest, producer)
+    forest.settle()
+    assert ranges(hq) == [(3, 5)]
+    producer.say(Forget())
+    producer.say(Forget())
+    producer.disconnect()
+    forest.settle()
+    assert hq.core.switch.producers.streams == {}
+    assert ranges(hq) == []
+    hq.crash()
+    hq.boot()
+    assert hq.core.switch.producers.streams == {}
+
+
+def test_a_connection_without_a_producer_has_none_to_be_forgotten(forest: Forest, hq: Site) -> None:
+    connection = Connection(lambda frame: None, "here", "session")
+    hq.core.switch.receive(connection, [Login(VERSION, "till"), Forget()])
+    forest.settle()
+    assert hq.core.switch.producers.streams == {}
 
 
 def test_a_welcome_waits_for_what_the_producer_has_sent_already(
