@@ -153,7 +153,7 @@ class Restoration:
         for neighbour in context.neighbours.values():
             neighbour.detail.down_since = neighbour.detail.down_since or max(context.clock.now, 0.001)
             neighbour.broken_at = context.clock.now
-            neighbour.held_before.line_is_back([""])
+            neighbour.held_before.node_started()
             neighbour.crashed = ended is None or neighbour.name in in_doubt
             context.touch(neighbour)
             self._neighbourhood.rest_while_down(neighbour)

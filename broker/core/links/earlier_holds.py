@@ -4,8 +4,8 @@ So one bundle alone of each such destination tries the new line. The peer says i
 before it acknowledges that bundle; without one the rest goes on with the acknowledgement. Else each break of
 a line would bring a whole window to where there is no room.
 
-Law: as many are remembered, and as many bytes, as a peer may hold at a time, the latest; over a start of this
-node none is, so that everything counts as held before it.
+Law: as many are remembered, and as many bytes, as a peer may hold at a time, the latest. Over a start of this
+node none is: everything counts as held before it, and each queue as well, until the line is at rest.
 """
 
 from collections.abc import Iterable, Iterator
@@ -18,16 +18,33 @@ _NO_TRIES: Final[dict[str, int]] = {}
 
 
 class EarlierHolds:
-    """Of one neighbour. Destinations are as text, '' = everything. `untried`: no bundle tried them."""
+    """Of one neighbour. Destinations are as text, '' = everything. `untried`: no bundle tried them.
 
-    __slots__ = ("_tries", "untried")
+    `_tried`: queues that one tried since the start of this node; None: it need not be known any more.
+    """
+
+    __slots__ = ("_tried", "_tries", "untried")
 
     def __init__(self) -> None:
         self.untried = _NONE  # shared, since nearly all links held nothing
         self._tries = _NO_TRIES
+        self._tried: PeerHolds | None = None
 
     def __repr__(self) -> str:
         return f"<EarlierHolds {len(self.untried)} untried, {len(self._tries)} under way>"
+
+    def __bool__(self) -> bool:
+        """May there be any?"""
+        return bool(self.untried) or self._tried is not None
+
+    def node_started(self) -> None:
+        """The peer may hold anything."""
+        self.line_is_back([""])
+        self._tried = PeerHolds()
+
+    def line_is_at_rest(self) -> None:
+        """All that waited at the start has gone, or is held."""
+        self._tried = None
 
     def line_is_back(self, held: Iterable[str]) -> None:
         """`held`: until the line broke; what was under way to try is among them."""
@@ -42,13 +59,22 @@ class EarlierHolds:
 
     def would_try(self, destination: str) -> bool:
         """Would a bundle for this destination try one?"""
-        return destination in self.untried or "" in self.untried
+        return destination in self.untried or "" in self.untried or self._is_new(destination)
+
+    def _is_new(self, destination: str) -> bool:
+        known = self._tried
+        return known is not None and destination.startswith("queue:") and destination not in known
 
     def tried_by(self, destination: str, number: int) -> Iterator[str]:
         """A bundle goes out under this number: what the peer is to be taken to hold until it answers."""
+        new = self._is_new(destination)
+        if new and self._tried is not None:
+            self._tried.add(destination)
+            if self._tried.too_many:
+                self._tried = None
         for held in (destination, ""):
-            if held in self.untried:
-                del self.untried[held]
+            if held in self.untried or (held and new):
+                self.untried.pop(held, None)
                 self._tries = self._tries or {}
                 self._tries[held] = number
                 yield held

@@ -96,28 +96,33 @@ def test_a_line_that_comes_back_brings_one_bundle_to_a_full_queue(lost: str) -> 
     assert reader.payloads == [b"%d" % number for number in range(300)]
 
 
-def test_a_node_that_starts_again_brings_one_bundle_to_a_full_queue_below_it() -> None:
+def test_a_node_that_starts_again_brings_one_bundle_to_each_full_queue_below_it() -> None:
     """It has forgotten what the other asked it to keep: each start brought a whole window."""
+    full_ones = ("orders", "prices", "sales")
+    policies = tuple(QueuePolicy(pattern=name, max_messages=ROOM) for name in full_ones)
     forest = Forest(CoreSettings(queue_quota=1000), LinkSettings())
     forest.add("hq")
-    forest.add("bath", "hq", "leaf", policies=(QueuePolicy(pattern="orders", max_messages=ROOM),))
+    forest.add("bath", "hq", "leaf", policies=policies)
     forest.heal(5.0)
-    reader = forest.consumer("bath", "queue:orders", credit=1, auto=False)
+    readers = [forest.consumer("bath", f"queue:{name}", name, credit=1, auto=False) for name in full_ones]
     forest.settle(1.0)
     producer = forest.producer("hq")
-    for number in range(300):
-        producer.send("queue:orders", b"%d" % number)
+    for number in range(100):
+        for name in full_ones:
+            producer.send(f"queue:{name}", b"%d" % number)
         forest.settle()
-    full = orders(forest, "bath")
+    full = [orders(forest, "bath", name) for name in full_ones]
     for starts in range(1, 4):
         forest["hq"].crash()
         forest["hq"].boot()
         forest.heal(5.0)
-        assert orders(forest, "bath") == full + starts
-    reader.disconnect()
-    late = forest.consumer("bath", "queue:orders", "late")
-    forest.settle(10.0)
-    assert sorted(late.payloads, key=int) == [b"%d" % number for number in range(300)]
+        assert [orders(forest, "bath", name) for name in full_ones] == [each + starts for each in full]
+    for reader in readers:
+        reader.disconnect()
+    for name in full_ones:
+        late = forest.consumer("bath", f"queue:{name}", "late")
+        forest.settle(10.0)
+        assert sorted(late.payloads, key=int) == [b"%d" % number for number in range(100)]
 
 
 def test_a_core_brings_no_window_to_a_queue_that_is_full_for_another_which_is_killed() -> None:
