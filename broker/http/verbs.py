@@ -252,10 +252,7 @@ class Verbs:
         (number,) = paths.exactly(asked.parts, "/ack/ID", 1)
         done, why = _empty(reply), asked.facts.reject
         try:
-            if why:
-                self._node.switch.reject(connection, paths.whole(number), why, done)
-            else:
-                self._node.switch.acknowledge(connection, paths.whole(number), done)
+            self._node.switch.acknowledge(connection, paths.whole(number), done, rejected=why)
         except NotFound:  # to a deployed client an error here is the end of its receiver
             reply(VerbAnswer(note=NOT_FOUND))
         self._node.wake()

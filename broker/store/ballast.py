@@ -42,6 +42,9 @@ class Ballast:
             try:
                 os.posix_fallocate(descriptor, 0, wanted)
                 self._laid = wanted
+            except OSError:
+                os.ftruncate(descriptor, self._laid)  # ext4 keeps all that there was, to the last byte
+                raise
             finally:
                 os.close(descriptor)
         except OSError as error:

@@ -159,11 +159,11 @@ class DuplicatingSwitch(Switch):
                 if len(second.given) > _MOST_REMEMBERED:
                     second.given.popitem(last=False)
 
-    def acknowledge(self, connection: Connection, transfer: int, done: Outcome) -> None:
+    def acknowledge(self, line: Connection, transfer: int, done: Outcome, *, rejected: str = "") -> None:
         try:
-            super().acknowledge(connection, transfer, done)
+            super().acknowledge(line, transfer, done, rejected=rejected)
         except NotFound:
-            second = self._seconds.get(self._session(connection))
+            second = self._seconds.get(self._session(line))
             if second is None or transfer not in second.given:
                 raise
             self.when_committed(lambda: done(None))

@@ -65,18 +65,21 @@ class Settlement:
         self._clear(session, given, touched)
         return count
 
-    def refuse(self, session: Session, first: int, last: int, reason: str) -> None:
-        """A consumer cannot do anything with these, nor can another like it: dead letters."""
+    def refuse(self, session: Session, first: int, last: int, reason: str) -> int:
+        """A consumer can do nothing with these, nor another like it: dead letters. Returns how many."""
+        count = 0
         touched: dict[str, Queue] = {}
         for given in session.unacked.within(first, last):
             entry, bits = given.entry, given.bits_of(first, last) & ~given.entry.done
             touched.update((queue.name, queue) for queue in given.consumer.queues)
             if bits:
+                count += bits.bit_count()
                 given.consumer.took(-bits.bit_count())
                 self._dispatcher.bury_part(entry, bits, reason[:_MOST_SAID])
             self._clear(session, given, touched)
         for queue in touched.values():
             self._forwarder.dispatch(queue)
+        return count
 
     def take_back(self, session: Session, first: int, last: int) -> None:
         """A consumer gives these back: each counts as a delivery that failed, and is given again."""

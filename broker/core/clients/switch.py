@@ -283,23 +283,20 @@ class Switch:
         for policy in self._policies.subscription_ended:
             policy.subscription_ended(found.id)
 
-    def acknowledge(self, connection: Connection, transfer: int, done: Outcome) -> None:
-        """One message is dealt with; `done` is called after the commit."""
-        session = self._session(connection)
-        was_full = session.is_full
-        count = self._settlement.acknowledge(session, transfer, transfer)
+    def acknowledge(self, line: Connection, transfer: int, done: Outcome, *, rejected: str = "") -> None:
+        """One message is dealt with; `done` is called after the commit. `rejected`: it is a dead letter."""
+        session, why = self._session(line), f"REJECTED: {rejected}" if rejected else ""
+        was_full, settle = session.is_full, self._settlement
+        one = session, transfer, transfer
+        count = settle.refuse(*one, why) if why else settle.acknowledge(*one)
         if was_full:
             self._transfers.offer(session)
         if not count:
-            returned = self._transfers.settle_returned(session, transfer)
+            returned = self._transfers.settle_returned(session, transfer, why)
             if returned is None:
                 raise NotFound(f"no message {transfer} waits for an acknowledgement of this session")
-            self._settlement.count(returned, 1)
-        self._context.next_commit.then(lambda: done(None))
-
-    def reject(self, connection: Connection, transfer: int, reason: str, done: Outcome) -> None:
-        """Nobody can deal with one message: it is a dead letter. `done` is called after the commit."""
-        self._settlement.refuse(self._session(connection), transfer, transfer, f"REJECTED: {reason}")
+            if not why:
+                settle.count(returned, 1)
         self._context.next_commit.then(lambda: done(None))
 
     # --- transfers

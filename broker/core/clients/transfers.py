@@ -129,8 +129,8 @@ class Transfers:
     def wait(self, session: Session, ack_to: int, ready: Callable[[], None]) -> Waiter:
         return session.mail.wait(ack_to, ready)
 
-    def settle_returned(self, session: Session, transfer: int) -> QueueEntry | None:
-        """Deal with a message that this session's queues have, and that nobody has now.
+    def settle_returned(self, session: Session, transfer: int, why: str) -> QueueEntry | None:
+        """Deal with a message that this session's queues have, and nobody now. `why`: it is a dead letter.
 
         Whoever was given it, and came back in a new session, may acknowledge it by the id that it had.
         """
@@ -138,14 +138,17 @@ class Transfers:
             for entry in islice(queue.waiting, _LOOKED_AT):
                 offset = transfer - entry.transfer
                 if entry.transfer and 0 <= offset < entry.stored.header.count:
-                    return self._settle(entry, 1 << offset)
+                    return self._settle(entry, 1 << offset, why)
         return None
 
-    def _settle(self, entry: QueueEntry, bit: int) -> QueueEntry | None:
+    def _settle(self, entry: QueueEntry, bit: int, why: str) -> QueueEntry | None:
         if (entry.done | entry.given) & bit:
             return None
         queue = entry.queue
-        if self._custody.mark_done(entry, bit):
+        if why:
+            if self._dispatcher.bury_part(entry, bit, why):
+                queue.waiting.remove(entry)
+        elif self._custody.mark_done(entry, bit):
             queue.waiting.remove(entry)
             self._dispatcher.finished(entry)
         return entry

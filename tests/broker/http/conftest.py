@@ -107,7 +107,7 @@ class FakeSwitch:
                 self.after.append(waiting.ready)
                 break
 
-    def acknowledge(self, connection: Connection, transfer: int, done: Outcome) -> None:
+    def acknowledge(self, line: Connection, transfer: int, done: Outcome, *, rejected: str = "") -> None:
         for queue in self.queues.values():
             for item in queue:
                 if item[0] == transfer:

@@ -13,7 +13,7 @@ import pytest
 
 from broker.core.rows import CopyRow, Transaction
 from broker.store import GroupCommit, Store, StoreFull
-from broker.store.ballast import BALLAST
+from broker.store.ballast import BALLAST, Ballast
 
 BODY = b"x" * 20_000
 
@@ -158,6 +158,23 @@ def test_the_ballast_is_enough_for_a_long_log_that_has_to_be_copied(small_disk, 
             assert store.try_again()
     check(store, 270)
     store.close()
+
+
+def test_a_ballast_that_finds_no_room_to_grow_takes_none(tmp_path, monkeypatch):
+    """As on ext4 with a quota: it took the last bytes, and the next commit had none."""
+
+    def fallocate(descriptor: int, _start: int, length: int) -> None:
+        os.ftruncate(descriptor, length // 2)
+        raise OSError(errno.EDQUOT, "Disk quota exceeded")
+
+    ballast = Ballast(tmp_path)
+    assert ballast.lay(0)
+    monkeypatch.setattr(os, "posix_fallocate", fallocate)
+    assert not ballast.lay(4 * BALLAST)
+    assert (tmp_path / "node.ballast").stat().st_size == BALLAST
+    assert ballast.drop()
+    assert not ballast.lay(0)
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_start_on_a_full_disk_says_so(small_disk):

@@ -48,8 +48,8 @@ class Fetching:
     def _wake(self) -> None:
         self.woken += 1
 
-    def ack(self, number: int) -> None:
-        self.switch.acknowledge(self.connection, number, lambda error: None)
+    def ack(self, number: int, rejected: str = "") -> None:
+        self.switch.acknowledge(self.connection, number, lambda error: None, rejected=rejected)
         self.forest.settle()
 
     def close(self) -> None:
@@ -213,6 +213,33 @@ def test_a_session_that_is_back_acknowledges_what_it_had_and_nobody_elses(forest
     with pytest.raises(NotFound):
         back.ack(two)
     assert hq.waiting() == 1
+
+
+def test_a_session_rejects_what_it_has_had_and_nothing_else(
+    forest: Forest, hq: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was told that all was well, and the message was given to it again."""
+    monkeypatch.setattr(sessions, "MOST_UNACKED", 2)
+    reader = Fetching(forest, hq, "reader", "q", "other")
+    send(forest, b"1", b"2")
+    (one, _), (two, _) = reader.fetch()
+    send(forest, b"3", queue="other")
+    waiter = reader.wait(two)
+    reader.ack(two, "odd")
+    assert reader.woken == 1
+    assert reader.collect(waiter) == [b"3"]
+    with pytest.raises(NotFound):
+        reader.ack(two, "odd")
+    reader.close()
+    back = Fetching(forest, hq, "reader", "q")
+    back.ack(one, "odd")
+    with pytest.raises(NotFound):
+        back.ack(one, "odd")
+    assert back.fetch() == []
+    assert [(why, message.payload) for why, message in hq.dead()] == [
+        ("REJECTED: odd", b"2"),
+        ("REJECTED: odd", b"1"),
+    ]
 
 
 def test_a_transient_queue_takes_what_others_have_of_it(forest: Forest, hq: Site) -> None:
