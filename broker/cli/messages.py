@@ -145,11 +145,13 @@ async def _send(
 async def _confirmed(sending: Coroutine[Any, Any, Result], login: Login) -> Result:
     """Its result, unless the node is one that takes nothing: it may never confirm what it has."""
     task = asyncio.ensure_future(sending)
-    while not (await asyncio.wait((task,), timeout=_ASKS_EVERY))[0]:
-        if why := await asyncio.to_thread(why_not_ready, login.url, login.tls):
-            task.cancel()
-            raise CommandError(f"not confirmed, and whether the node has it on disk is not known: {why}")
-    return task.result()
+    try:
+        while not (await asyncio.wait((task,), timeout=_ASKS_EVERY))[0]:
+            if why := await asyncio.to_thread(why_not_ready, login.url, login.tls):
+                raise CommandError(f"not confirmed, and whether the node has it on disk is not known: {why}")
+        return task.result()
+    finally:
+        task.cancel()
 
 
 def _reach(reach: "Reach") -> dict[str, Any]:

@@ -126,3 +126,14 @@ async def test_sending_ends_where_the_node_takes_nothing_and_goes_on_where_it_do
         await messages._confirmed(asyncio.Event().wait(), login)
     assert not answers
     assert await messages._confirmed(asyncio.sleep(0, "confirmed"), login) == "confirmed"
+
+
+async def test_sending_that_is_interrupted_ends_what_it_waits_for() -> None:
+    """It went on, and failed with a stack once the client was closed."""
+    never = asyncio.Event()
+    sending = asyncio.ensure_future(messages._confirmed(never.wait(), Login("http://hq:7600", "", "")))
+    await asyncio.sleep(0)
+    sending.cancel()
+    await asyncio.wait((sending,))
+    await asyncio.sleep(0)
+    assert len(asyncio.all_tasks()) == 1

@@ -167,6 +167,21 @@ def test_a_roll_back_in_which_the_power_goes_leaves_all_of_the_old_data_or_all_o
     assert (replaced.name.partition("-")[0], (replaced / "node.db").read_text()) == ("replaced", "new")
 
 
+def test_a_roll_back_in_which_the_power_goes_last_spoils_no_later_one(scripts: Scripts) -> None:
+    """It left its note, by which the next took the new data for the old."""
+    scripts.data.mkdir()
+    (scripts.data / "node.db").write_text("old")
+    scripts.run("preinst", "upgrade", "1.0")
+    scripts.program("rm", "kill -9 $PPID")
+    assert scripts.run("sapwood-rollback", version="1.0").returncode == -9
+    (scripts.programs / "rm").unlink()
+    next(scripts.kept.glob("replaced-*")).rename(scripts.root / "replaced")  # its name is of a second
+    assert scripts.run("preinst", "upgrade", "1.0").returncode == 0
+    (scripts.data / "node.db").write_text("new")
+    assert scripts.run("sapwood-rollback", version="1.0").returncode == 0
+    assert (scripts.data / "node.db").read_text() == "old"
+
+
 def test_a_roll_back_goes_on_where_the_power_went(scripts: Scripts) -> None:
     """On a file system where two folders cannot change places."""
     scripts.program("python3", "exit 1")
