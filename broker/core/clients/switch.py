@@ -207,6 +207,7 @@ class Switch:
             self._read_queue(PullConsumer(session, credit, self._custody.queues_here(name)))
         else:
             reader.credit = credit
+            self._transfers.offer(session)
         return made
 
     def _readable(self, session: Session, name: str) -> Queue:

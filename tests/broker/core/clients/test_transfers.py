@@ -196,6 +196,18 @@ def test_what_no_answer_told_does_not_count_as_delivered(forest: Forest, hq: Sit
     assert [payload for _, payload in Fetching(forest, hq, "last", "q").fetch()] == [b"1"]
 
 
+def test_a_credit_that_is_made_larger_wakes_who_waits(forest: Forest, hq: Site) -> None:
+    reader = Fetching(forest, hq, "reader", "q")
+    reader.switch.subscribe(reader.connection, "q", 1)
+    send(forest, b"1", b"2")
+    ((one, _),) = reader.fetch()
+    waiter = reader.wait(one)
+    reader.switch.subscribe(reader.connection, "q", 2)
+    forest.settle()
+    assert reader.woken == 1
+    assert reader.collect(waiter) == [b"2"]
+
+
 def test_a_session_that_is_back_acknowledges_what_it_had_and_nobody_elses(forest: Forest, hq: Site) -> None:
     reader = Fetching(forest, hq, "reader", "q")
     send(forest, b"1", b"2")
