@@ -7,7 +7,7 @@ filter that is wanted: so what is published while the node is away waits for it,
 Law: a queue is never made or changed for an application: it would not find it as it declares it. Those for
 replies are ours.
 
-Law: messages are acknowledged only by `done`, in the order of their channel: see `taps`.
+Law: messages are acknowledged only by `done`: see `taps`.
 
 Wrinkle: each queue has a channel of its own, because the broker closes the channel when it refuses.
 
@@ -414,18 +414,19 @@ class Taker:
         self._news.set()
 
     def _hand_all_over(self) -> None:
-        """Each queue's by themselves: for some there may be no room."""
+        """Each queue's by themselves, and each topic's: for some there may be no room."""
         gathered, self._gathered = self._gathered, []
-        batches: dict[Tap, list[Taken]] = {}
-        lasts: dict[Tap, Incoming] = {}
+        batches: dict[tuple[Tap, Destination | None], tuple[list[Taken], list[Incoming]]] = {}
         for tap, message in gathered:
-            lasts[tap] = message
-            batch = batches.setdefault(tap, [])
+            tap.handed(message)
             taken = tap.taken(message)
+            of = taken.destination if taken is not None and tap.queue == TOPICS else None
+            batch, messages = batches.setdefault((tap, of), ([], []))
+            messages.append(message)
             if taken is not None:
                 batch.append(taken)
-        for tap, batch in batches.items():
-            self._take(batch, partial(tap.settle, tap.handed(lasts[tap])))
+        for (tap, _), (batch, messages) in batches.items():
+            self._take(batch, partial(tap.settle, messages))
 
 
 async def _in_order(names: frozenset[str]) -> Iterator[str]:

@@ -1,12 +1,12 @@
 """One queue that is consumed, and what of it is not acknowledged yet.
 
-Law: messages are acknowledged in the order in which they came on their channel. One acknowledgement covers
-all before it, so none is sent after a batch that could not be handed over.
+Law: one acknowledgement covers all before it on a channel, so such a one is sent only where all before it are
+in our custody. What is there before others, for which there is no room, is acknowledged by itself: RabbitMQ
+would give it again with those, each time that it has waited for them too long.
 """
 
-from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
 
 from bridges.amqp.connection import Channel
 from bridges.amqp.frames import Incoming
@@ -16,22 +16,14 @@ from treeconnector.edge import Taken
 Read = Callable[[Incoming], Taken | None]
 
 
-@dataclass(slots=True)
-class TapBatch:
-    """Messages of one queue that were handed over, up to `last`. `is_kept`: they are in our custody."""
-
-    last: Incoming
-    is_kept: bool = False
-
-
 class Tap:
     """One queue that we consume. `read` makes of a message what goes into the tree, or nothing.
 
     `is_gone`: it was deleted, and its channel is being closed. `settled`: called with the last message
-    that is in our custody.
+    that is in our custody, as are all before it, under the tag up to which that is so.
     """
 
-    __slots__ = ("_batches", "_settled", "channel", "is_gone", "leaving", "queue", "read", "tag")
+    __slots__ = ("_last", "_settled", "_unanswered", "channel", "is_gone", "leaving", "queue", "read", "tag")
 
     def __init__(self, queue: str, channel: Channel, read: Read, settled: Callable[[Incoming], None]) -> None:
         self.queue = queue
@@ -39,15 +31,16 @@ class Tap:
         self.read = read
         self.tag = ""
         self.leaving = self.is_gone = False
-        self._batches: deque[TapBatch] = deque()
+        self._unanswered: OrderedDict[int, None] = OrderedDict()
+        self._last = 0
         self._settled = settled
 
     def __repr__(self) -> str:
-        return f"<Tap {self.queue} unanswered={len(self._batches)} leaving={self.leaving}>"
+        return f"<Tap {self.queue} unanswered={len(self._unanswered)} leaving={self.leaving}>"
 
     @property
     def is_idle(self) -> bool:
-        return not self._batches
+        return not self._unanswered
 
     def taken(self, message: Incoming) -> Taken | None:
         """Whatever an application may have put into a message, it stops none but this one."""
@@ -56,18 +49,24 @@ class Tap:
         except Exception as mistake:
             return unreadable(message, mistake)
 
-    def handed(self, last: Incoming) -> TapBatch:
-        """All messages up to this one were handed over; the result is for `settle`."""
-        self._batches.append(batch := TapBatch(last))
-        return batch
+    def handed(self, message: Incoming) -> None:
+        """It is handed over, as were all before it."""
+        self._unanswered[message.tag] = None
+        self._last = message.tag
 
-    def settle(self, batch: TapBatch) -> None:
-        """A batch is in our custody: acknowledge it, once those before it are."""
-        batch.is_kept = True
-        last: Incoming | None = None
-        while self._batches and self._batches[0].is_kept:
-            last = self._batches.popleft().last
+    def settle(self, messages: Sequence[Incoming]) -> None:
+        """These are in our custody; in the order in which they came."""
+        last, alone = None, []
+        for message in messages:
+            if message.tag == next(iter(self._unanswered)):
+                last = message
+            else:
+                alone.append(message.tag)
+            del self._unanswered[message.tag]
         if last is not None and not self.is_gone:
-            self._settled(last)
+            self._settled(last._replace(tag=next(iter(self._unanswered), self._last + 1) - 1))
             if self.channel.is_open:
                 self.channel.acknowledge(last.tag, multiple=True)
+        if self.channel.is_open and not self.is_gone:
+            for tag in alone:
+                self.channel.acknowledge(tag)

@@ -102,11 +102,39 @@ def test_what_was_taken_of_a_queue_that_is_deleted_is_acknowledged_to_nobody() -
     channel = cast("Any", SimpleNamespace(is_open=True))
     settled: list[Any] = []
     tap = Tap("stock", channel, lambda message: None, settled.append)
-    batch = tap.handed(Incoming(1, "", "stock", False, pika.BasicProperties(), b"tea"))
+    message = Incoming(1, "", "stock", False, pika.BasicProperties(), b"tea")
+    tap.handed(message)
     tap.is_gone = True
-    tap.settle(batch)
+    tap.settle([message])
     assert tap.is_idle
     assert settled == []
+
+
+def test_what_is_taken_before_others_is_acknowledged_without_them() -> None:
+    """It came again with them each half an hour, and was doubled."""
+    said: list[tuple[int, bool]] = []
+    settled: list[int] = []
+
+    def acknowledge(tag: int, *, multiple: bool = False) -> None:
+        said.append((tag, multiple))
+
+    channel = cast("Any", SimpleNamespace(is_open=True, acknowledge=acknowledge))
+    tap = Tap("sapwood.topics", channel, lambda message: None, lambda last: settled.append(last.tag))
+    one, two, three, four, five = [
+        Incoming(tag, "amq.topic", "a", False, pika.BasicProperties(), b"") for tag in range(1, 6)
+    ]
+    for message in (one, two, three, four):
+        tap.handed(message)
+    tap.settle([one, three])
+    assert (said, settled) == ([(1, True), (3, False)], [1])
+    tap.settle([two])
+    assert (said[2:], settled[1:]) == ([(2, True)], [3])
+    tap.handed(five)
+    tap.settle([five])
+    assert (said[3:], settled[2:]) == ([(5, False)], [])
+    tap.settle([four])
+    assert (said[4:], settled[2:]) == ([(4, True)], [5])
+    assert tap.is_idle
 
 
 async def test_while_ever_new_names_are_asked_for_old_ones_are_left(
