@@ -414,14 +414,16 @@ class Taker:
         self._news.set()
 
     def _hand_all_over(self) -> None:
-        """Each queue's by themselves, and each topic's: for some there may be no room."""
+        """Each queue's by themselves, and of topics those in a row of one: for some there may be no room."""
         gathered, self._gathered = self._gathered, []
-        batches: dict[tuple[Tap, Destination | None], tuple[list[Taken], list[Incoming]]] = {}
+        batches: dict[tuple[Tap, int], tuple[list[Taken], list[Incoming]]] = {}
+        run, of = 0, None
         for tap, message in gathered:
             tap.handed(message)
             taken = tap.taken(message)
-            of = taken.destination if taken is not None and tap.queue == TOPICS else None
-            batch, messages = batches.setdefault((tap, of), ([], []))
+            if tap.queue == TOPICS and taken is not None and taken.destination != of:
+                run, of = run + 1, taken.destination
+            batch, messages = batches.setdefault((tap, run if tap.queue == TOPICS else 0), ([], []))
             messages.append(message)
             if taken is not None:
                 batch.append(taken)

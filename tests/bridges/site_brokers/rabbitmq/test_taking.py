@@ -16,6 +16,9 @@ from bridges.site_brokers.rabbitmq.exchanges import Exchanges
 from bridges.site_brokers.rabbitmq.replies import MOST, Replies
 from bridges.site_brokers.rabbitmq.taking import Taker
 from bridges.site_brokers.rabbitmq.taps import Tap
+from sapwood.protocol.bundles import Message
+from sapwood.protocol.destinations import parse
+from treeconnector.edge import Taken
 
 
 async def test_queues_are_taken_from_while_filters_are_being_bound(york, applications) -> None:
@@ -135,6 +138,26 @@ def test_what_is_taken_before_others_is_acknowledged_without_them() -> None:
     tap.settle([four])
     assert (said[4:], settled[2:]) == ([(4, True)], [5])
     assert tap.is_idle
+
+
+def test_what_came_of_several_topics_together_is_settled_by_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taker = Taker(None, None, Exchanges("amq.topic"), tmp_path, *[lambda *_: None] * 4)
+    handed: list[list[bytes]] = []
+    monkeypatch.setattr(
+        taker, "_take", lambda batch, _: handed.append([one.message.payload for one in batch])
+    )
+
+    def read(came: Incoming) -> Taken:
+        return Taken(parse(f"topic:{came.key}"), Message(came.body))
+
+    taps = [Tap(name, cast("Any", None), read, print) for name in ("sapwood.topics", "stock")]
+    for tag, (place, name) in enumerate(((0, "a"), (0, "a"), (1, "a"), (0, "b"), (1, "b"), (0, "a")), 1):
+        body = b"%d" % tag
+        taker._gathered.append((taps[place], Incoming(tag, "", name, False, pika.BasicProperties(), body)))
+    taker._hand_all_over()
+    assert handed == [[b"1", b"2"], [b"3", b"5"], [b"4"], [b"6"]]
 
 
 async def test_while_ever_new_names_are_asked_for_old_ones_are_left(
