@@ -9,6 +9,8 @@ for it may be that the new reader has it as well.
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
+from functools import partial
+from itertools import groupby
 from typing import Any, Final
 
 from bridges.mqtt.bulk import FAILURE
@@ -347,15 +349,17 @@ class Subscriber:
         return f"{self._memory.session}:{received.number}:{digest(received.topic, received.payload)}"
 
     def _hand_in(self) -> None:
+        """Those in a row of one destination together: for some there may be no room."""
         gathered, self._gathered = self._gathered, []
-        answers = [received for received, _ in gathered if received.qos]
+        for _, row in groupby(gathered, lambda each: each[1].destination):
+            together = [*row]
+            self._taking += 1
+            answers = [received for received, _ in together if received.qos]
+            self._desk.take([taken for _, taken in together], partial(self._taken_over, answers))
 
-        def done() -> None:
-            self._taking -= 1
-            self._client.answer(*answers)
-
-        self._taking += 1
-        self._desk.take([taken for _, taken in gathered], done)
+    def _taken_over(self, answers: list[Received]) -> None:
+        self._taking -= 1
+        self._client.answer(*answers)
 
     # --- for people
 

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import threading
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
 from rabbitmq_site import FakeDesk
 from waiting import until
 
-from bridges.site_brokers.base import BrokerDelivery, Setup
+from bridges.site_brokers.base import BrokerDelivery, Setup, Taken
 from bridges.site_brokers.mosquitto import MosquittoBridge, discovery, taking
 from bridges.site_brokers.mosquitto.connection import Filter
 from bridges.site_brokers.mosquitto.memory import Memory
@@ -72,6 +72,34 @@ async def test_consumers_are_found_given_to_and_taken_from(
         ("queue:orders", b"5"),
         ("queue:answers@hq", b"7"),
     ]
+
+
+async def test_what_comes_together_is_answered_by_destination(
+    joined: tuple[MosquittoBridge, FakeDesk, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that the node had no room for kept all beside it: with MQTT 3.1.1 these can be all that Mosquitto
+    gives without an answer.
+    """
+    _bridge, desk, port = joined
+    came, take = taking.Subscriber._hand_in, desk.take
+
+    def hand_in(subscriber: taking.Subscriber) -> None:
+        if len(subscriber._gathered) < 20:
+            asyncio.get_running_loop().call_later(0.01, subscriber._hand_in)
+        else:
+            monkeypatch.setattr(taking.Subscriber, "_hand_in", came)
+            subscriber._hand_in()
+
+    def hold(batch: Sequence[Taken], done: Callable[[], None]) -> None:
+        full = any(each.destination.name == "up/full" for each in batch)
+        take(batch, (lambda: None) if full else done)
+
+    monkeypatch.setattr(taking.Subscriber, "_hand_in", hand_in)
+    monkeypatch.setattr(desk, "take", hold)
+    publish(port, "up/full", b"held")
+    for _ in range(2):
+        publish_lines(port, "up/free", [b"free"] * 20)
+    await until(lambda: len(desk.taken) == 41)
 
 
 async def test_a_topic_that_the_broker_denies_is_asked_for_again(
