@@ -235,7 +235,12 @@ def _walk(top: Path, refuse: Callable[[OSError, Path], None]) -> Iterator[Path]:
             folders.clear()
             names = [RESULTS]
         folders[:] = sorted(one for one in folders if wanted(os.path.join(folder, one), one))
-        place = os.stat(folder)
+        try:
+            place = os.stat(folder)
+        except OSError as error:
+            failed(error)
+            folders.clear()
+            continue
         if (place.st_dev, place.st_ino) in seen:
             folders.clear()
             continue

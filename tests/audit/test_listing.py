@@ -81,6 +81,23 @@ def test_a_folder_that_a_link_leads_to_is_read_once(tmp_path: Path) -> None:
     assert Feeder(logs, tmp_path / "watch").feed() == 2 * len(LINE)
 
 
+def test_a_folder_that_goes_while_logs_are_listed_ends_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("bath", "york"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "log.jsonl").write_text(LINE)
+    stat = os.stat
+
+    def gone(path: str, *given: object, **more: object) -> os.stat_result:
+        if path == str(tmp_path / "bath"):
+            raise FileNotFoundError(2, "No such file or directory", path)
+        return stat(path, *given, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(os, "stat", gone)
+    assert [file.path for file in list_local([str(tmp_path)]).files] == [f"file://{tmp_path}/york/log.jsonl"]
+
+
 def test_a_log_that_is_packed_otherwise_is_told_to_a_follower(tmp_path: Path) -> None:
     (tmp_path / "york.jsonl").write_text(LINE)
     (tmp_path / "bath.jsonl.zst").touch()

@@ -1,8 +1,8 @@
 """One queue that is consumed, and what of it is not acknowledged yet.
 
 Law: one acknowledgement covers all before it on a channel, so such a one is sent only where all before it are
-in our custody. What is there before others, for which there is no room, is acknowledged by itself: RabbitMQ
-would give it again with those, each time that it has waited for them too long.
+in our custody. One that is there before others, which have no room, is acknowledged by itself: RabbitMQ would
+give it again with those, each time that it has waited for them too long.
 """
 
 from collections import OrderedDict
