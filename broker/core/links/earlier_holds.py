@@ -20,31 +20,27 @@ _NO_TRIES: Final[dict[str, int]] = {}
 class EarlierHolds:
     """Of one neighbour. Destinations are as text, '' = everything. `untried`: no bundle tried them.
 
-    `_tried`: queues that one tried since the start of this node; None: it need not be known any more.
+    `tried`: queues that one tried since the start of this node; None: it need not be known any more.
     """
 
-    __slots__ = ("_tried", "_tries", "untried")
+    __slots__ = ("_tries", "tried", "untried")
 
     def __init__(self) -> None:
         self.untried = _NONE  # shared, since nearly all links held nothing
         self._tries = _NO_TRIES
-        self._tried: PeerHolds | None = None
+        self.tried: PeerHolds | None = None
 
     def __repr__(self) -> str:
         return f"<EarlierHolds {len(self.untried)} untried, {len(self._tries)} under way>"
 
-    def __bool__(self) -> bool:
-        """May there be any?"""
-        return bool(self.untried) or self._tried is not None
-
     def node_started(self) -> None:
         """The peer may hold anything."""
         self.line_is_back([""])
-        self._tried = PeerHolds()
+        self.tried = PeerHolds()
 
     def line_is_at_rest(self) -> None:
         """All that waited at the start has gone, or is held."""
-        self._tried = None
+        self.tried = None
 
     def line_is_back(self, held: Iterable[str]) -> None:
         """`held`: until the line broke; what was under way to try is among them."""
@@ -62,16 +58,16 @@ class EarlierHolds:
         return destination in self.untried or "" in self.untried or self._is_new(destination)
 
     def _is_new(self, destination: str) -> bool:
-        known = self._tried
+        known = self.tried
         return known is not None and destination.startswith("queue:") and destination not in known
 
     def tried_by(self, destination: str, number: int) -> Iterator[str]:
         """A bundle goes out under this number: what the peer is to be taken to hold until it answers."""
         new = self._is_new(destination)
-        if new and self._tried is not None:
-            self._tried.add(destination)
-            if self._tried.too_many:
-                self._tried = None
+        if new and self.tried is not None:
+            self.tried.add(destination)
+            if self.tried.too_many:
+                self.tried = None
         for held in (destination, ""):
             if held in self.untried or (held and new):
                 self.untried.pop(held, None)

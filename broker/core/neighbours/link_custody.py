@@ -89,7 +89,7 @@ class LinkCustody:
         neighbour.progress_at = self._context.clock.now
         self._context.touch(neighbour)
         self._forwarder.pump(neighbour)
-        if not (neighbour.outbox or neighbour.wants):
+        if neighbour.held_before.tried is not None and not (neighbour.outbox or neighbour.wants):
             neighbour.held_before.line_is_at_rest()
 
     def _confirmed(self, neighbour: Neighbour, received: int) -> None:

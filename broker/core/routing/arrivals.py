@@ -232,7 +232,10 @@ class Arrivals:
             hop.link is None
             or hop.wants
             or hop.peer_holds.destinations
-            or (hop.held_before and hop.held_before.would_try(str(stored.header.destination)))
+            or (
+                (hop.held_before.untried or hop.held_before.tried is not None)
+                and hop.held_before.would_try(str(stored.header.destination))
+            )
             or len(hop.outbox) >= hop.window_bundles
             or hop.outbox_bytes >= hop.window_bytes
             or stored.size + MAX_HEADER > hop.max_message

@@ -342,7 +342,7 @@ class Forwarder:
         if not neighbour.outbox:
             neighbour.progress_at = self._clock.now
         neighbour.number(entry)
-        if neighbour.held_before:
+        if neighbour.held_before.untried or neighbour.held_before.tried is not None:
             tries = neighbour.held_before.tried_by(str(entry.stored.header.destination), entry.number)
             for held in tries:
                 neighbour.peer_holds.add(held)
