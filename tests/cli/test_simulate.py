@@ -44,7 +44,7 @@ def test_a_made_chain(workload: str, tmp_path: Path) -> None:
     assert "advisories received              32" in text
     assert f"summary.json are in {out}" in text
     begun = [line for line in said.splitlines() if not line.endswith("%")]
-    assert begun == ["starting nodes …", "simulating …", "writing the log …"]
+    assert begun == ["starting nodes …", "linking nodes …", "simulating …", "writing the log …"]
     assert {path.name for path in out.iterdir()} == {"advisories", "sites.csv", "summary.json"}
 
 

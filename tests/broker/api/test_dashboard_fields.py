@@ -28,7 +28,7 @@ HELD += ("connection", "consumer", "reader")
 OWN: dict[str, set[str]] = {
     "api.js": {"body", "ok", "status"},
     "state.js": {"status", "in_rate", "out_rate"},
-    "overview.js": {"in_rate", "out_rate", "length"},
+    "overview.js": {"in_rate", "out_rate", "length", "other_ways"},
     "tree.js": {
         "above",
         "beside",
@@ -50,7 +50,8 @@ OWN: dict[str, set[str]] = {
     "queues.js": {"queue"},
     "trace.js": {"hue", "reply"},
 }
-"""What a script gives its rows itself, or an object of another kind that has such a name has."""
+"""What a script gives its rows itself, or an object of another kind that has such a name has; and of a
+site's broker, whose fields are those of its bridge."""
 
 
 def fields() -> set[str]:
