@@ -43,6 +43,7 @@ from audit.listing import PACKED, list_local
 from audit.run import Request, audit
 from audit.schema import LOG
 from benchmarks.advisory_logs import Chain, write_log, write_sites
+from benchmarks.processes import machine
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -285,6 +286,7 @@ def main(arguments: list[str] | None = None) -> int:
     add("--directory", type=Path, help=f"where to write; needs about {2 * BYTES_A_ROW} bytes a row")
     add("--json", type=Path, help="write the figures there")
     options = parser.parse_args(arguments)
+    about = machine()
     folder = Path(tempfile.mkdtemp(prefix="sapwood-audit-", dir=options.directory))
     try:
         found = _run(folder, options)
@@ -292,7 +294,7 @@ def main(arguments: list[str] | None = None) -> int:
         shutil.rmtree(folder, ignore_errors=True)
     _print(found)
     if options.json:
-        options.json.write_text(json.dumps(found, indent=1) + "\n")
+        options.json.write_text(json.dumps({"machine": about, **found}, indent=1) + "\n")
     return 0
 
 

@@ -142,13 +142,16 @@ def _end(bomber: Process) -> dict[str, Any]:
     return bomber.answer()
 
 
-async def run(options: argparse.Namespace, say: Callable[[str], None]) -> None:
+async def run(options: argparse.Namespace, say: Callable[[str], None]) -> list[dict[str, Any]]:
+    rows = []
     with tempfile.TemporaryDirectory() as folder, Processes(Path(folder)) as processes:
         chain = Chain(processes, Path(folder))
         await chain.start()
         for kind in ["", *options.kinds]:
             found = await bombed(chain, processes, kind, options.bombers, options.seconds, options.rate)
             say(json.dumps(found))
+            rows.append(found)
+    return rows
 
 
 def main(arguments: Sequence[str] | None = None, say: Callable[[str], None] = print) -> int:
@@ -157,9 +160,13 @@ def main(arguments: Sequence[str] | None = None, say: Callable[[str], None] = pr
     parser.add_argument("--bombers", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=10.0)
     parser.add_argument("--rate", type=float, default=100.0)
+    parser.add_argument("--json", type=Path, help="write everything there")
     options = parser.parse_args(arguments)
-    say(json.dumps(machine()))
-    asyncio.run(run(options, say))
+    about = machine()
+    say(json.dumps(about))
+    rows = asyncio.run(run(options, say))
+    if options.json:
+        options.json.write_text(json.dumps({"machine": about, "rows": rows}))
     return 0
 
 

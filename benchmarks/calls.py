@@ -72,6 +72,7 @@ def main(words: list[str] | None = None, say: Callable[[str], object] = print) -
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--json", type=Path, help="file for the rows")
     options = parser.parse_args(words)
+    about = machine()
     with TemporaryDirectory() as folder, Processes(Path(folder)) as processes:
         _, port = start_node(processes, Path(folder), accounts=False)
         rows = asyncio.run(measure(f"http://127.0.0.1:{port}", options))
@@ -82,7 +83,7 @@ def main(words: list[str] | None = None, say: Callable[[str], object] = print) -
         say(f"{way:10} {cost:7.0f} us of CPU a call")
     say(f"a generated call costs {middle['generated'] / middle['plain']:.2f} times a plain one")
     if options.json:
-        options.json.write_text(json.dumps({"machine": machine(), "rows": rows}, indent=2))
+        options.json.write_text(json.dumps({"machine": about, "rows": rows}, indent=2))
     return 0
 
 

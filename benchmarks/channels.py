@@ -268,6 +268,7 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("--directory", type=Path)
     parser.add_argument("--json", type=Path, help="file for the rows")
     options = parser.parse_args(words)
+    about = machine()
     if shutil.which("socat") is None:
         print("socat is not there: as root 'apt-get install -y socat'", file=sys.stderr)
         return 2
@@ -277,7 +278,7 @@ def main(words: list[str] | None = None) -> int:
         rows.append(measure(what, options))
         print(json.dumps(rows[-1]), flush=True)
     if options.json:
-        options.json.write_text(json.dumps({"machine": machine(), "rows": rows}, indent=2))
+        options.json.write_text(json.dumps({"machine": about, "rows": rows}, indent=2))
     return 0
 
 

@@ -101,14 +101,18 @@ def main(arguments: Sequence[str] | None = None, say: Callable[[str], None] = pr
     parser.add_argument("--messages", type=int, default=50_000)
     parser.add_argument("--pairs", type=int, default=3)
     parser.add_argument("--systems", nargs="+", choices=_SYSTEMS, default=[*_SYSTEMS])
+    parser.add_argument("--json", type=Path, help="write everything there")
     options = parser.parse_args(arguments)
-    say(json.dumps(machine() | {"at": time.strftime("%F %T")}))
+    about = machine()
+    say(json.dumps(about | {"at": time.strftime("%F %T")}))
     rows = []
     for system in options.systems * options.pairs:
         rows.append(measure(system, options.messages))
         say(json.dumps(rows[-1]))
     best = {each: max(row["rate"] for row in rows if row["system"] == each) for each in options.systems}
     say(json.dumps({f"door of {each}": round(best["door"] / rate, 2) for each, rate in best.items()}))
+    if options.json:
+        options.json.write_text(json.dumps({"machine": about, "rows": rows}))
     return 0
 
 

@@ -250,6 +250,7 @@ def main(arguments: Sequence[str] | None = None, say: Say = print) -> int:
     parser.add_argument("--stores", type=int, default=10, help="of each region")
     parser.add_argument("--rate", type=float, default=20.0, help="messages a second that each store sends")
     parser.add_argument("--seconds", type=float, default=5.0, help="how long each trouble lasts")
+    parser.add_argument("--json", type=Path, help="write everything there")
     parser.add_argument("--limit", type=float, default=120.0, help="longest wait for anything, seconds")
     options = parser.parse_args(arguments)
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -261,6 +262,8 @@ def main(arguments: Sequence[str] | None = None, say: Say = print) -> int:
     finally:
         signal.signal(signal.SIGTERM, before)
     say(json.dumps(found, indent=2))
+    if options.json:
+        options.json.write_text(json.dumps(found))
     return 0
 
 

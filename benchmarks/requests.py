@@ -182,6 +182,7 @@ def main(words: list[str] | None = None, say: Callable[[str], object] = print) -
     parser.add_argument("--directory", type=Path, help="where stores and brokers have their files")
     parser.add_argument("--json", type=Path, help="file for the rows")
     options = parser.parse_args(words)
+    about = machine()
     folder = Path(tempfile.mkdtemp(prefix="sapwood-requests-", dir=options.directory))
     rabbit, mosquitto = RabbitServer(folder / "rabbit"), MosquittoServer(folder / "mosquitto", *DISCOVERY)
     try:
@@ -197,7 +198,7 @@ def main(words: list[str] | None = None, say: Callable[[str], object] = print) -
     for row in rows:
         say(json.dumps(row))
     if options.json:
-        options.json.write_text(json.dumps({"machine": machine(), "rows": rows}, indent=2))
+        options.json.write_text(json.dumps({"machine": about, "rows": rows}, indent=2))
     return 0
 
 

@@ -5,10 +5,14 @@ more made and subscribed to, and the longest step of closing the session: others
 """
 
 import argparse
+import json
 import sys
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
+from benchmarks import tables
+from benchmarks.processes import machine
 from broker.core.sessions.sessions import Connection
 from simulation.forest import Forest
 
@@ -50,11 +54,12 @@ def row(subscriptions: int) -> tuple[float, float, float]:
 def main(arguments: Sequence[str] | None = None, say: Callable[[str], None] = print) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, help="reply queues that it reads")
+    parser.add_argument("--json", type=Path, help="write everything there")
     options = parser.parse_args(arguments)
-    say("| subscriptions | transfer, us | create and subscribe, us | longest step of close, us |")
-    say("|---|---|---|---|")
-    for size in options.sizes:
-        say(f"| {size:,} | {' | '.join(f'{figure:,.0f}' for figure in row(size))} |")
+    found = {"machine": machine(), "rows": [(size, *row(size)) for size in options.sizes]}
+    say(tables.sessions(found))
+    if options.json:
+        options.json.write_text(json.dumps(found))
     return 0
 
 

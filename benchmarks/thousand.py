@@ -178,7 +178,7 @@ class Run:
         self._interests = options.interests
         self._limit = options.limit
         self._say = say
-        self.found: dict[str, Any] = {}
+        self.found: dict[str, Any] = {"words": {}}
 
     def __repr__(self) -> str:
         return f"<Run {list(self.found)}>"
@@ -193,6 +193,7 @@ class Run:
 
     def _note(self, name: str, value: object, text: str) -> None:
         self.found[name] = value
+        self.found["words"][name] = text
         self._say(f"{text:66} {value}")
 
     def grow(self) -> None:

@@ -211,10 +211,14 @@ def main(arguments: Sequence[str] | None = None, say: Callable[[str], None] = pr
     parser.add_argument("--memory", type=int, default=256, help="MiB of the node's control group")
     parser.add_argument("--alone", action="store_true", help="each message is a bundle of its own")
     parser.add_argument("--directory", type=Path)
+    parser.add_argument("--json", type=Path, help="write everything there")
     options = parser.parse_args(arguments)
+    about = machine()
     with tempfile.TemporaryDirectory(dir=options.directory) as folder:
         found = measure(Path(folder), options.messages, options.memory * 2**20, alone=options.alone)
-    say(json.dumps(found | machine(), indent=2))
+    say(json.dumps(found | about, indent=2))
+    if options.json:
+        options.json.write_text(json.dumps({"machine": about, "figures": found}))
     return 0
 
 

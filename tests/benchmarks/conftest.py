@@ -14,6 +14,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 sys.path.append(str(ROOT))
 sys.path.append(str(ROOT / "tests" / "network"))  # for `nursery`
+sys.path.append(str(Path(__file__).parent))  # for `shown_tables`
 
 from nursery import NODES, NurseryChild, nursery  # noqa: E402 - found by the line above
 

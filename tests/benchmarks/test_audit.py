@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from pyarrow import Table, parquet
+from shown_tables import found_and_shown
 
+from benchmarks import tables
 from benchmarks.advisory_logs import Chain, write_sites
 from benchmarks.audit import Span, peer, stages
 
@@ -89,7 +91,7 @@ def test_a_small_day_is_audited_and_what_was_planted_is_found(tmp_path: Path) ->
         check=True,
         cwd=ROOT,
     )
-    found = json.loads(result.read_text())
+    found = found_and_shown(result, tables.audit)
     assert (found["rows"], found["spilled"]) == (600 + 3, 3)
     assert "" not in found["spark"], "jobs that are of no phase"
     assert list(tmp_path.iterdir()) == [result]

@@ -1,6 +1,5 @@
 """The benchmark of channels works, at the smallest sizes. Nothing here is timed."""
 
-import json
 import os
 import shutil
 import socket
@@ -8,8 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from shown_tables import found_and_shown
 
-from benchmarks import channels, shaped_line
+from benchmarks import channels, shaped_line, tables
 from benchmarks.sapwood_chain import NAMES
 
 SMALL = [
@@ -35,7 +35,7 @@ def test_a_small_run_measures_what_it_says(tmp_path: Path, what: str) -> None:
         pytest.fail("socat is not there: as root 'apt-get install -y socat'", pytrace=False)
     result = tmp_path / "result.json"
     assert channels.main([*SMALL, "--what", what, "--readers", "1", "--json", str(result)]) == 0
-    (row,) = json.loads(result.read_text())["rows"]
+    (row,) = found_and_shown(result, tables.channels)["rows"]
     assert row["what"] == what
     if what == "throughput":
         assert row["mb_s"]["relays"] > 0 < row["mb_s"]["channel"]

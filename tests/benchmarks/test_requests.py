@@ -3,7 +3,9 @@
 import json
 from pathlib import Path
 
-from benchmarks import requests
+from shown_tables import found_and_shown
+
+from benchmarks import requests, tables
 
 
 def test_each_form_is_answered_and_measured_beside_calls(tmp_path: Path) -> None:
@@ -11,7 +13,7 @@ def test_each_form_is_answered_and_measured_beside_calls(tmp_path: Path) -> None
     said: list[str] = []
     arguments = ["--requests", "3", "--json", str(result), "--directory", str(tmp_path)]
     assert requests.main(arguments, say=said.append) == 0
-    rows = json.loads(result.read_text())["rows"]
+    rows = found_and_shown(result, tables.requests)["rows"]
     assert [row["form"] for row in rows] == list(requests.FORMS)
     assert [json.loads(line) for line in said] == rows
     assert all(0 < row["p50_ms"] <= row["p99_ms"] for row in rows)

@@ -4,8 +4,9 @@ import json
 from pathlib import Path
 
 import pytest
+from shown_tables import found_and_shown
 
-from benchmarks import waiting
+from benchmarks import tables, waiting
 from benchmarks.waiting import control_group, memory_groups
 
 LIMIT = 256 * 2**20
@@ -69,8 +70,12 @@ def test_of_both_layouts_the_one_with_memory_counts(tmp_path: Path) -> None:
 @pytest.mark.network
 def test_a_few_messages_wait_while_the_node_is_away_and_all_come(tmp_path: Path) -> None:
     said: list[str] = []
-    assert waiting.main(["--messages", "300", "--directory", str(tmp_path)], say=said.append) == 0
-    found = json.loads(said[0])
+    folder, result = tmp_path / "stores", tmp_path / "result.json"
+    folder.mkdir()
+    options = ["--messages", "300", "--directory", str(folder), "--json", str(result)]
+    assert waiting.main(options, say=said.append) == 0
+    found = found_and_shown(result, tables.waiting)["figures"]
+    assert found.items() <= json.loads(said[0]).items()
     assert found["messages"] == 300
     assert found["sent/s"] > 0 < found["drained/s"]
-    assert list(tmp_path.iterdir()) == []
+    assert list(folder.iterdir()) == []

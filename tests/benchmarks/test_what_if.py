@@ -1,12 +1,12 @@
 """The benchmark of what-ifs works on a small chain, whose sums it checks. Nothing here is timed."""
 
-import json
 import os
 from pathlib import Path
 
 import pytest
+from shown_tables import found_and_shown
 
-from benchmarks import what_if
+from benchmarks import tables, what_if
 
 
 def test_a_small_chain_is_counted_as_arithmetic_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -26,7 +26,7 @@ def test_a_small_chain_is_counted_as_arithmetic_says(tmp_path: Path, monkeypatch
         str(result),
     ]
     assert what_if.main(options, say=said.append) == 0
-    (row,) = json.loads(result.read_text())["sizes"]
+    (row,) = found_and_shown(result, tables.what_if)["sizes"]
     assert row["stores"] == 6
     assert row["tree"] < row["leaf_nodes"]
     assert row["peak_mib"] > 0
