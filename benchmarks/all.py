@@ -1,4 +1,4 @@
-"""The page of figures: runs the benchmarks, half an hour of them, and writes what they found.
+"""The page of figures: runs the benchmarks that fit in some minutes, and writes what they found.
 
     python -m benchmarks.all                                  print the tables
     python -m benchmarks.all --write docs/performance.md      put each between its marks in the page
@@ -63,13 +63,10 @@ PARTS: Final = (
         f"--systems {' '.join(_SITES[:2])} --what rate --messages 200",
     ),
     Part("calls", tables.calls),
-    Part("channels --seconds 10", tables.channels),
-    Part("waiting --messages 200000 --alone", tables.waiting),
     Part("footprint", tables.footprint, "--rounds 1 --idle 0.2"),
     Part("mesh --seconds 3 --rate 5", tables.mesh),
     Part("bombs --seconds 5", tables.bombs),
     Part("simulation", tables.simulation),
-    Part("audit --rows 2000000", tables.audit),
     Part("what_if", tables.what_if),
     Part("names", tables.names, "--nodes 200 --small 20 --joins 2 --rounds 1"),
 )

@@ -1,4 +1,4 @@
-"""What each benchmark found, as the table that the page of figures shows."""
+"""The tables of the page of figures, made of what each benchmark found."""
 
 from collections.abc import Iterable
 from statistics import median, median_low
@@ -167,7 +167,7 @@ def waiting(found: Row) -> str:
 
 
 def mesh(found: Row) -> str:
-    """Of `mesh`: what came of all messages, and the longest pause of each trouble."""
+    """Of `mesh`: the counts of all messages, and the longest pause of each trouble."""
     head = "nodes | messages confirmed | came twice and said so | out of order | repetitions dropped"
     names = ("nodes", "messages", "came_twice_and_marked", "out_of_order", "duplicates_dropped")
     counts = pages.table(head, [[f"{found[name]:,}" for name in names]], 0)

@@ -18,7 +18,7 @@ def assert_are_tables(shown: str) -> None:
 
 
 def found_and_shown(result: Path, table: Callable[[dict[str, Any]], str]) -> dict[str, Any]:
-    """What a benchmark has written, of which its table can be made."""
+    """The figures that a benchmark has written; its table can be made of them."""
     found: dict[str, Any] = json.loads(result.read_text())
     assert found["machine"]["cores"] > 0
     assert_are_tables(table(found))
