@@ -1,6 +1,7 @@
 """The command line from outside: what it imports, what it answers, with which exit code."""
 
 import json
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -227,10 +228,17 @@ FURTHER = {
 
 
 def exit_code(words: str, monkeypatch: pytest.MonkeyPatch) -> int:
-    """Of a command, run in this process."""
+    """Of a command, run in this process.
+
+    `node run` holds SIGHUP back until the node runs, and a Mosquitto of another test would inherit that.
+    """
     monkeypatch.setattr(sys, "argv", ["sapwood", *words.split()])
-    with pytest.raises(SystemExit) as ended:
-        program.main()
+    held_back = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    try:
+        with pytest.raises(SystemExit) as ended:
+            program.main()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, held_back)
     assert isinstance(ended.value.code, int)
     return ended.value.code
 
