@@ -200,6 +200,15 @@ def _its_own_leaks(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
+def _no_signal_held_back() -> Iterator[None]:
+    """A program that a later test starts would inherit that, and wait for it in vain."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    yield
+    after = signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    assert after == before, f"the test holds back {after - before}: restore the mask that was"
+
+
+@pytest.fixture(autouse=True)
 def _no_outside_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     """Forget SAPWOOD_… variables and proxies."""
     for name in list(os.environ):
