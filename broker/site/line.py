@@ -156,7 +156,7 @@ class SiteLine:
     def _flush_soon(self) -> None:
         if not self._flushing:
             self._flushing = True
-            asyncio.get_running_loop().call_soon(self._flush)
+            asyncio.get_running_loop().call_soon(self._safely, self._flush)
 
     def _flush(self) -> None:
         self._flushing = False
@@ -169,7 +169,9 @@ class SiteLine:
             self._host.wake()
         if self._outgoing:
             outgoing, self._outgoing = self._outgoing, []
-            self._desk.when_told(partial(self._hand_over, outgoing))  # answers to these may be at once
+            self._desk.when_told(
+                partial(self._safely, partial(self._hand_over, outgoing))
+            )  # answers to these may be at once
 
     def _hand_over(self, outgoing: list[BrokerDelivery]) -> None:
         if not self.open:
@@ -187,11 +189,8 @@ class SiteLine:
                 self.refuse(delivery.id, unanswerable(asked))
             else:
                 here.append(named)
-        try:
-            if here:
-                self._bridge.deliver(here)
-        except Exception as mistake:
-            self._end_for(mistake)
+        if here:
+            self._bridge.deliver(here)
 
     # --- from the broker
 
@@ -199,7 +198,7 @@ class SiteLine:
         if not self.open:
             return
         if not self._fresh:
-            asyncio.get_running_loop().call_soon(self._let_in)
+            asyncio.get_running_loop().call_soon(self._safely, self._let_in)
         self._fresh.append(_Batch(self._rules.named_in_tree(batch), done))
 
     def _let_in(self) -> None:
@@ -244,7 +243,7 @@ class SiteLine:
     def _look_soon(self) -> None:
         if self._held and not self._looks:
             self._looks = True
-            asyncio.get_running_loop().call_later(_LOOK_AGAIN, self._look)
+            asyncio.get_running_loop().call_later(_LOOK_AGAIN, self._safely, self._look)
 
     def _look(self) -> None:
         """Is there room now?"""
@@ -267,18 +266,17 @@ class SiteLine:
         """So many more of its messages are in custody, once they are committed."""
         batch.left -= count
         if batch.left == 0 and (count or not batch.messages):
-            self._host.core.switch.when_committed(partial(self._settle, batch.done))
+            self._host.core.switch.when_committed(partial(self._safely, batch.done))
 
-    def _settle(self, done: Callable[[], None]) -> None:
-        """The bridge hears that a batch is on disk. Its mistake ends the bridge, and not the commit."""
+    def _safely(self, call: Callable[[], None]) -> None:
+        """A mistake ends the connection, so that the broker gives again all that was not answered. It ends
+        neither the commit nor, unheard, a step of the loop.
+        """
         try:
-            done()
+            call()
         except Exception as mistake:
-            self._end_for(mistake)
-
-    def _end_for(self, mistake: Exception) -> None:
-        if not self.mistake.done():
-            self.mistake.set_result(mistake)
+            if not self.mistake.done():
+                self.mistake.set_result(mistake)
 
 
 def _is_for(alone: BrokerConsumer, named: BrokerDelivery | None) -> bool:

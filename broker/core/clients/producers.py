@@ -10,7 +10,7 @@ from hashlib import blake2b
 
 from broker.core.clients.batching import Batching, BundleClass, batch_of, flags_of
 from broker.core.context import Context
-from broker.core.errors import BadRequest, NoSuchQueue, SwitchError, TooLarge
+from broker.core.errors import BadRequest, NoSuchQueue, QueueFull, SwitchError, TooLarge
 from broker.core.messages.queue_names import SITE, queue_name_of
 from broker.core.routing.admission import MessageAdmission
 from broker.core.rows import ProducerRow, RejectedRow
@@ -215,6 +215,16 @@ class Producers:
         fits = self._check(self._checked(destination), SITE, messages, len(messages), size, scope)
         self._admission.stored(sum(map(len, bodies[:fits])))
         return fits
+
+    def has_room_for_site(self, destination: Destination, scope: int) -> bool:
+        """Would a small message of the site broker enter now, or be refused for ever? Nothing is counted."""
+        try:
+            gathered = self._entry.gathered(destination, SITE)
+            return self._admission.room(self._checked(destination), SITE, 1, 0, scope, gathered) > 0
+        except QueueFull:
+            return False
+        except SapwoodError:
+            return True
 
     def pipelined(self, connection: Connection, session: Session, frame: Send) -> None:
         """Numbered sends. Numbers that were committed before are confirmed without storing.

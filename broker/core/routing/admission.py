@@ -192,7 +192,7 @@ class MessageAdmission:
         Those of the site's broker wait until there is room, and are not refused.
         """
         try:
-            fits = self._fits(destination, sender, count, size, scope, gathered)
+            fits = self.room(destination, sender, count, size, scope, gathered)
         except SwitchError as error:
             if sender != SITE or not isinstance(error, QueueFull):
                 self.refused[error.code] += count
@@ -206,9 +206,10 @@ class MessageAdmission:
         if closed := self.closed:
             raise QueueFull(f"QUEUE_FULL: {closed}")
 
-    def _fits(
+    def room(
         self, destination: Destination, sender: str, count: int, size: int, scope: int, gathered: int
     ) -> int:
+        """As `fits`, and counts nothing: a question."""
         if is_internal(destination):
             raise SwitchError(f"REFUSED: {destination} is for nodes: ask a node through its HTTP API")
         destination = self._lookup.address(destination)

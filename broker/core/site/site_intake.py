@@ -1,9 +1,10 @@
 """Intake of the site broker's messages into the tree, each once, as far as its keys say.
 
 Law: what the broker gives again for want of an answer is known by its key, if it was committed: those of the
-last `_KEPT` batches are in the messages' transactions. The rest is let in, marked.
+last `_KEPT` messages that have one are in their transactions. The rest is let in, marked.
 """
 
+from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -22,17 +23,15 @@ from sapwood.protocol.errors import SapwoodError
 from treeconnector.edge import Taken
 
 _TAKEN: Final = "taken:"
-_KEPT: Final = 64
+_KEPT: Final = 10_000
 _LONGEST_NAME: Final = 1024
-_SMALL: Final = bundles.Message(b"")
-_SMALL_BODY: Final = bundles.encode_message(_SMALL)
 
 
 class SiteIntake:
     """Of one node. `taken`: messages since the start; `repeated`: those that were known by their keys."""
 
     __slots__ = (
-        *("_arrivals", "_batch", "_batches", "_batching", "_context", "_keys", "_switch"),
+        *("_arrivals", "_batch", "_batches", "_batching", "_context", "_kept", "_keys", "_switch"),
         *("repeated", "taken"),
     )
 
@@ -43,8 +42,8 @@ class SiteIntake:
         self._switch = switch
         self.taken = self.repeated = 0
         self._keys: dict[str, int] = {}
-        self._batches: list[tuple[int, list[str]]] = []
-        self._batch = 0
+        self._batches: deque[tuple[int, list[str]]] = deque()
+        self._batch = self._kept = 0
 
     def __repr__(self) -> str:
         return f"<SiteIntake of {self._context.name} keys={len(self._keys)}>"
@@ -58,6 +57,7 @@ class SiteIntake:
 
     def _remember(self, number: int, keys: list[str]) -> None:
         self._batches.append((number, keys))
+        self._kept += len(keys)
         self._batch = max(self._batch, number)
         self._keys.update(dict.fromkeys(keys, number))
 
@@ -88,12 +88,7 @@ class SiteIntake:
     def has_room(self, destination: Destination) -> bool:
         """Would a small message enter now, or be a dead letter?"""
         scope = int(self._context.settings.policy(destination).scope)
-        try:
-            return self._switch.producers.check_site(destination, [_SMALL], [_SMALL_BODY], scope) > 0
-        except QueueFull:
-            return False
-        except SapwoodError:
-            return True
+        return self._switch.producers.has_room_for_site(destination, scope)
 
     def _let_in(self, together: Sequence[tuple[Taken, bytes]]) -> int:
         """How many of these may enter, or are dead letters."""
@@ -129,8 +124,9 @@ class SiteIntake:
         self._remember(self._batch + 1, keys)
         transaction = self._context.custody.transaction
         transaction.put(MetaRow(f"{_TAKEN}{self._batch}", msgspec.msgpack.encode(keys)))
-        while len(self._batches) > _KEPT:
-            number, old = self._batches.pop(0)
+        while self._kept - len(self._batches[0][1]) >= _KEPT:
+            number, old = self._batches.popleft()
+            self._kept -= len(old)
             transaction.delete(MetaRow, f"{_TAKEN}{number}")
             for key in old:
                 if self._keys.get(key) == number:

@@ -211,6 +211,38 @@ async def test_a_mistake_over_what_is_on_disk_ends_the_connection_and_not_the_no
         await until(lambda: bool(done))
 
 
+async def test_a_mistake_over_what_came_ends_the_connection_and_all_is_answered_on_the_next(
+    visit: Visit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with visit("queue:orders") as (node, bridge):
+        intake = type(node.core.site.intake)
+        let_in, mistakes = intake.take, [KeyError("a mistake")]
+
+        def take(self: Any, batch: Sequence[Taken]) -> int:
+            if mistakes:
+                raise mistakes.pop()
+            return let_in(self, batch)
+
+        monkeypatch.setattr(intake, "take", take)
+        done: list[str] = []
+        order = Taken(parse("queue:orders"), Message(b"order"))
+        bridge.desk.take([order], lambda: done.append("first"))
+        await until(lambda: bridge.visits == 2)
+        bridge.desk.take([order], lambda: done.append("again"))
+        await until(lambda: bool(done))
+        assert done == ["again"]
+
+
+async def test_a_question_for_room_takes_none_and_is_no_refusal(visit: Visit) -> None:
+    large = DestinationPolicy(pattern="queue:low", max_messages=1)
+    async with visit(bounds=[large]) as (node, bridge):
+        admission = node.core.message_admission
+        left = admission.disk_room = 1_000_000.0
+        assert bridge.desk.has_room(parse("queue:low"))
+        assert bridge.desk.has_room(parse("queue:System.hq")), "it would be a dead letter"
+        assert (admission.disk_room, dict(admission.refused)) == (left, {})
+
+
 async def test_the_topic_of_an_answer_is_renamed_as_its_messages_are(visit: Visit) -> None:
     rule = SiteRule(pattern="topic:till/#", direction="both", tree_prefix="stores/0042/")
     answers = ("topic:till/answers/1", "topic:other/answers", "answers@york", "")
