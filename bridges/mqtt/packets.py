@@ -69,7 +69,8 @@ class Connect(NamedTuple):
 
 
 class Publish(msgspec.Struct, frozen=True, gc=False):
-    """`packet_id`: 0 with QoS 0. `cut`: why nothing of the payload is here, nor of properties; '' if all is.
+    """`packet_id`: 0 with QoS 0. `cut`: why nothing of the payload is here, nor of properties but a topic
+    alias; '' if all is.
 
     This and `PacketAnswer` are made for each message: a NamedTuple takes three times as long to make.
     """
@@ -244,9 +245,10 @@ def publish_of(flags: int, body: bytes, level: int, place: Place = Place.PUBLISH
             try:
                 said = properties.read(fields, place)
             except PacketError as error:
-                if error.reason != TOO_LARGE or not (qos and topic):  # nothing answers it
+                if error.reason != TOO_LARGE or not qos:  # nothing answers it
                     raise
-                return Publish(topic, b"", qos, retain, again, packet_id, cut=str(error))
+                said = properties.alias_of_many(PacketFields(body, at), error)
+                return Publish(topic, b"", qos, retain, again, packet_id, cut=str(error), properties=said)
             return Publish(topic, fields.rest(), qos, retain, again, packet_id, properties=said)
         at += 1
     return Publish(topic, body[at:], qos, flags & 1 != 0, again, packet_id, properties=said)

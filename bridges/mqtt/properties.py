@@ -24,6 +24,8 @@ from bridges.mqtt.fields import (
 
 MOST_BYTES: Final = 256 * 1024
 """Bytes of properties in one packet."""
+_LEAST: Final = 5
+"""Bytes of a property that may stand in a packet many times."""
 
 
 class Name(IntEnum):
@@ -182,6 +184,22 @@ def read(fields: PacketFields, place: Place) -> Properties:
             raise PacketError(f"{name.name} is {value}", PROTOCOL_ERROR)
         found[name] = value
     return found
+
+
+def alias_of_many(fields: PacketFields, refused: PacketError) -> Properties:
+    """The topic alias among more properties than are taken of a message: what comes next may rely on it.
+
+    Raises `PacketError`: `refused` where they are more than could be in those that are taken.
+    """
+    part, found = fields.part(), dict[Name, Any]()
+    for _ in range(MOST_BYTES // _LEAST):
+        if not part.left:
+            return found
+        name = _name(part.variable(), Place.PUBLISH)
+        value = _KINDS[name].read(part)
+        if name is Name.TOPIC_ALIAS:
+            found[name] = value
+    raise refused
 
 
 def _name(number: int, place: Place) -> Name:

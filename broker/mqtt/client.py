@@ -213,10 +213,10 @@ class MqttConnection(asyncio.Protocol):
         seldom = seldom or not self._connecting.asked  # a probe of a monitor
         if not seldom or self._port.throttle.is_new(address, f"{self.client_id} {why}"):
             _log.info("- MQTT client %r at %s: %s", self.client_id, address, why)
+        self.connection.replaced = reason == Reason.TAKEN_OVER
         if self._running:
             self._publishing.flush()  # its QoS 2 identifiers are kept, so the messages must be
-        self._last_words(why, reason)
-        if self._running:
+            self._last_words(why, reason)
             self._connecting.leave_will(self._publishing)
         self.leave()
 

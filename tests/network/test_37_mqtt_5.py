@@ -145,6 +145,23 @@ def test_mqtt5_3_1_4_who_is_taken_over_is_told_so(door: DoorNode) -> None:
         assert first.told() == 0x8E
 
 
+def test_mqtt5_3_1_4_what_was_given_to_who_was_taken_over_does_not_count_as_tried(door: DoorNode) -> None:
+    """More often than `max_deliveries`: two programs that share a client id by mistake, perhaps."""
+    name, topic, before = fresh("till"), fresh("t"), door.dead()
+    with connected(door, name, said=FOR_EVER) as first:
+        first.subscribe((topic, 1))
+        with connected(door) as other:
+            assert published(other, topic, b"kept") == 0
+        assert first.given().payload == b"kept"
+        for _ in range(12):
+            taker = connected(door, name, clean=False, said=FOR_EVER)
+            found = taker.given()
+            assert (found.payload, found.dup) == (b"kept", True)
+        taker.answer(PUBACK, found.number)
+        taker.silent()
+    assert door.dead() == before
+
+
 def test_mqtt5_3_1_2_10_a_silent_client_is_told_so(door: DoorNode) -> None:
     with connected(door, keep_alive=1) as wire:
         assert wire.told() == 0x8D
@@ -430,6 +447,19 @@ def test_mqtt5_3_3_2_3_4_a_topic_alias_stands_for_its_topic_and_can_be_set_anew(
         assert sorted((each.topic, each.payload) for each in found) == sorted(
             [(one, b"1"), (one, b"2"), (two, b"3"), (two, b"4")]
         )
+
+
+def test_mqtt5_3_3_2_3_4_a_message_that_is_refused_for_its_properties_sets_its_alias(door: DoorNode) -> None:
+    """Else what comes next with it would go to the topic that it stood for before."""
+    one, two, many = fresh("one"), fresh("two"), b"\x26\x00\x01n" + text(b"v" * 65_000)
+    with connected(door) as wire, connected(door) as reader:
+        reader.subscribe((one, 0), (two, 0))
+        assert published(wire, one, b"1", said=b"\x23\x00\x01") == 0
+        assert published(wire, two, b"large", said=4 * many + b"\x23\x00\x01" + many) == 0x83
+        assert published(wire, "", b"large", said=5 * many + b"\x23\x00\x01") == 0x83
+        assert published(wire, "", b"2", said=b"\x23\x00\x01") == 0
+        found = [reader.given() for _ in range(2)]
+        assert [(each.topic, each.payload) for each in found] == [(one, b"1"), (two, b"2")]
 
 
 @pytest.mark.parametrize(("alias", "reason"), [(0, 0x94), (65, 0x94), (9, 0x82)])

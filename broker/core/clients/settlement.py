@@ -137,8 +137,8 @@ class Settlement:
         whole = len(found) < most
         if stopping:
             return whole
-        culprits = {given.entry for given in tried}
-        alone = sum(bits.bit_count() for bits in told.values()) == 1
+        culprits = {given.entry for given in tried if not _is_replaced(given)}
+        alone = not any(map(_is_replaced, found)) and sum(bits.bit_count() for bits in told.values()) == 1
         for entry, bits in told.items():
             if bits:
                 self._came_back(entry, bits, guilty=(whole and alone) or entry in culprits)
@@ -158,3 +158,9 @@ class Settlement:
             entry.deliveries = 1
             if self._dispatcher.bury_part(entry, bits & -bits, "TOO_MANY_DELIVERIES"):
                 entry.queue.waiting.remove(entry)
+
+
+def _is_replaced(given: ConsumerDelivery) -> bool:
+    """Did its consumer's connection make room for another one? Perhaps it was never read then."""
+    line = given.consumer.connection
+    return line is not None and line.replaced

@@ -173,7 +173,7 @@ class Connection:
     the latest transfer told of below its `ack_to`; told again if it was not read. `rights`: None until
     whoever is at its other end has proved who it is. `end`: ends it, and says why. `window`: of its further
     consumers; None = each has its credit alone. `plain`: a stream that takes no compressed body. `behind`: it
-    has much unread, and is given nothing for now. `told`: the last rejected send that its Welcome told of.
+    has much unread. `told`: the last rejected send that its Welcome told of. `replaced`: by another one.
     """
 
     send: Callable[[NodeFrame], None]
@@ -191,6 +191,7 @@ class Connection:
     window: "Window | None" = None
     plain: bool = False
     behind: bool = False
+    replaced: bool = False
     heard: float = 0.0
     answered: "dict[int, ConsumerDelivery]" = field(default_factory=dict)
 
@@ -418,8 +419,7 @@ def deliver_frame(given: ConsumerDelivery, subscription: int, body: bytes, *, pl
     header, entry, whole = given.entry.stored.header, given.entry, body
     flags, size = header.flags, header.size
     if given.messages != header.count:
-        messages = slice_of(given, body)
-        body = bundles.encode_messages(messages)
+        body = bundles.encode_messages(slice_of(given, body))
         flags, size = flags & ~bundles.Flag.COMPRESSED, len(body)
     elif plain and flags & bundles.Flag.COMPRESSED:
         body, flags = bundles.plain_body(header, body), flags & ~bundles.Flag.COMPRESSED

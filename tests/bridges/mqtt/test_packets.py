@@ -236,6 +236,15 @@ def test_properties_are_bounded_in_bytes() -> None:
     why = "properties of 280000 bytes: this node takes 262144 at most"
     answered = [Publish("t", b"", 1, False, False, 7, cut=why)]
     assert read_5(b"\x32" + variable(len(body)) + body) == answered, "it can be told why in its answer"
+    said = b"\x23\x00\x09" + user
+    body = b"\x00\x01t\x00\x07" + variable(len(said)) + said
+    (refused,) = read_5(b"\x32" + variable(len(body)) + body)
+    assert isinstance(refused, Publish)
+    assert refused.properties == {Name.TOPIC_ALIAS: 9}, "what comes next may rely on it"
+    said = b"\x26\x00\x00\x00\x00" * 60_000 + b"\x23\x00\x09"
+    body = b"\x00\x01t\x00\x07" + variable(len(said)) + said
+    with pytest.raises(PacketError, match="properties of 300003 bytes"):
+        read_5(b"\x32" + variable(len(body)) + body)
     few = b"\x26\x00\x01a\x00\x01b" * 2
     assert read_5(b"\x30\x12\x00\x01t\x0e" + few) == [
         Publish("t", b"", 0, False, False, 0, properties={Name.USER_PROPERTY: [("a", "b")] * 2})
