@@ -42,7 +42,8 @@ def why_not(server: Server, error: BaseException) -> AmqpUnreachable:
                 if one in words:
                     return AmqpUnreachable(f"{why}: {cure.format(vhost=server.vhost)}")
             permit = f"rabbitmqctl set_permissions -p {server.vhost} {server.user} '.*' '.*' '.*'"
-            return AmqpRefused(f"{why}: {permit}")
+            made = f"rabbitmqctl add_vhost {server.vhost} && " if " not found" in words else ""
+            return AmqpRefused(f"{why}: {made}{permit}")
         if isinstance(each, ConnectionClosed):
             refused = AmqpRefused if each.reply_code in _NEVER else AmqpUnreachable
             return refused(f"{where} refuses: {each.reply_text} [{each.reply_code}]")

@@ -33,7 +33,7 @@ from bridges.site_brokers.mosquitto.discovery import VERSION, LogDiscovery
 from bridges.site_brokers.mosquitto.filters import OwnFilters
 from bridges.site_brokers.mosquitto.given import GIVEN, Given
 from bridges.site_brokers.mosquitto.inspection import inspect
-from bridges.site_brokers.mosquitto.login import ONE_ID, MqttAccess, Unsupported
+from bridges.site_brokers.mosquitto.login import NO_MOUNT, ONE_ID, MqttAccess, Unsupported
 from bridges.site_brokers.mosquitto.loop_detection import LoopDetection
 from bridges.site_brokers.mosquitto.memory import Memory
 from bridges.site_brokers.mosquitto.names import OURS, Names
@@ -242,7 +242,7 @@ class MosquittoBridge:
         if max(holder, who) >= FAILURE or (door.v5 and not self._ownership.echoed):
             raise SiteBrokerRefused(
                 f"the broker at {self._setup.settings.uri} does not let us write and read {OURS}#: give"
-                " site_broker's user the permissions that `sapwood node check` prints"
+                f" site_broker's user the permissions that `sapwood node check` prints{NO_MOUNT}"
             )
         await door.unsubscribe([FILTERS, GIVEN])
         self._ownership.hold()

@@ -18,7 +18,7 @@ from bridges.site_brokers.base import Finding, Setup, SiteBrokerError
 from bridges.site_brokers.mosquitto.connection import Filter, MqttConnection, Post, Received
 from bridges.site_brokers.mosquitto.discovery import COUNT, LOGS, SHARED
 from bridges.site_brokers.mosquitto.log_lines import LOG, SUBSCRIBE, UNSUBSCRIBE, Came, Went, read
-from bridges.site_brokers.mosquitto.login import ONE_ID, MqttAccess, Unsupported
+from bridges.site_brokers.mosquitto.login import NO_MOUNT, ONE_ID, MqttAccess, Unsupported
 from bridges.site_brokers.mosquitto.names import OURS, Names
 from bridges.site_brokers.mosquitto.ownership import HOLDER, WHO
 from treeconnector.wording import counted
@@ -190,9 +190,8 @@ async def _permissions(ear: MqttConnection, names: Names, ears: _Ears) -> list[F
         f"topic read {names.to_nodes}",
         "topic readwrite # (or the topics and queues that may pass)",
     )
-    return [
-        Finding(True, "the broker does not let us read what a node needs; lines for its acl_file:", lines)
-    ]
+    text = f"the broker does not let us read what a node needs{NO_MOUNT}; lines for its acl_file:"
+    return [Finding(True, text, lines)]
 
 
 async def _saves(ear: MqttConnection, ears: _Ears) -> list[Finding]:

@@ -14,6 +14,7 @@ ONE_ID: Final = (
     "it ended one of our connections as the next one came: if it gives all connections of a user one client"
     " id (use_username_as_clientid), the node, which has three, needs a listener of its own without that"
 )
+NO_MOUNT: Final = "; if its listener has a mount_point, the node needs a listener of its own without that"
 _LOGIN: Final = frozenset({0x85, 0x86, 0x87, 0x8A, 0x8C})
 
 

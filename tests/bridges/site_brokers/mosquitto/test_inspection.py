@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 from mosquitto_clients import Listener
-from mosquitto_server import MosquittoServer
+from mosquitto_server import DISCOVERY, MosquittoServer
+from rabbitmq_site import FakeDesk
 
-from bridges.site_brokers.base import Finding, Setup
+from bridges.site_brokers.base import Finding, Setup, SiteBrokerRefused
 from bridges.site_brokers.mosquitto import MosquittoBridge, inspection
 from bridges.site_brokers.mosquitto.connection import Filter, MqttConnection
 from bridges.site_brokers.mosquitto.discovery import COUNT
@@ -52,6 +53,23 @@ async def test_a_bridge_of_the_broker_is_named(server: MosquittoServer, tmp_path
     finally:
         other.kill()
     assert [each for each in found if "('to-the-north')" in each.text and "without end" in each.text]
+
+
+async def test_a_listener_with_a_mount_point_is_said_to_be_none_for_a_node(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inspection, "_PATIENCE", 0.1)
+    mounted = MosquittoServer(tmp_path / "mounted", *DISCOVERY, "mount_point site/")
+    mounted.start()
+    try:
+        settings = SiteBroker(uri=mounted.uri)
+        setup = Setup("test", "york", "0" * 32, tmp_path, settings, None, None, 60.0, 1 << 20, 1000)
+        found = await MosquittoBridge(setup).inspect()
+        with pytest.raises(SiteBrokerRefused, match="mount_point"):
+            await MosquittoBridge(setup).run(FakeDesk())
+    finally:
+        mounted.kill()
+    assert [each for each in found if each.fatal and "mount_point" in each.text]
 
 
 async def test_who_may_not_read_of_bridges_is_told_which_lines_the_log_lacks(
