@@ -32,6 +32,8 @@ CONNECT_TIMEOUT: Final = 10.0
 CREDIT: Final = 256
 _ASKS_EVERY: Final = 30.0
 """Seconds without a confirmation after which a node is asked whether it takes messages at all."""
+_ASKS_AGAIN: Final = 10.0
+"""Seconds after which it is asked once more: it may just be started again, and confirm in a moment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,10 +146,11 @@ async def _send(
 
 async def _confirmed(sending: Coroutine[Any, Any, Result], login: Login) -> Result:
     """Its result, unless the node is one that takes nothing: it may never confirm what it has."""
-    task = asyncio.ensure_future(sending)
+    task, why = asyncio.ensure_future(sending), ""
     try:
-        while not (await asyncio.wait((task,), timeout=_ASKS_EVERY))[0]:
-            if why := await asyncio.to_thread(why_not_ready, login.url, login.tls):
+        while not (await asyncio.wait((task,), timeout=_ASKS_AGAIN if why else _ASKS_EVERY))[0]:
+            before, why = why, await asyncio.to_thread(why_not_ready, login.url, login.tls)
+            if before and why:
                 raise CommandError(f"not confirmed, and whether the node has it on disk is not known: {why}")
         return task.result()
     finally:

@@ -209,9 +209,8 @@ class MqttConnection(asyncio.Protocol):
         """
         if self._over:
             return
-        address = self.connection.address
-        seldom = seldom or not self._connecting.asked  # a probe of a monitor
-        if not seldom or self._port.throttle.is_new(address, f"{self.client_id} {why}"):
+        address, probes = self.connection.address, not self._connecting.asked
+        if not (seldom or probes) or self._port.throttle.is_new(address, f"{self.client_id} {why}"):
             _log.info("- MQTT client %r at %s: %s", self.client_id, address, why)
         self.connection.replaced = reason == Reason.TAKEN_OVER
         if self._running:
@@ -246,7 +245,8 @@ class MqttConnection(asyncio.Protocol):
         """End it without a will. Once."""
         if self._over:
             return
-        self._over = True
+        self._over = self.connection.behind = True
+        self._reading.flush()  # what it acknowledged just before
         self._timer.cancel()
         self._reader.forget()
         self._switch.close(self.connection)

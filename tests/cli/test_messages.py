@@ -118,8 +118,10 @@ async def test_sending_ends_where_the_node_takes_nothing_and_goes_on_where_it_do
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A frozen disk: it waited for ever for the confirmation of what the node could not commit."""
-    answers = ["", "http://hq:7600/readyz: 503 not ready"]
+    down = "http://hq:7600/readyz: 503 not ready"
+    answers = ["", down, "", down, down]  # a node that is started again is down for one look, perhaps
     monkeypatch.setattr(messages, "_ASKS_EVERY", 0.001)
+    monkeypatch.setattr(messages, "_ASKS_AGAIN", 0.001)
     monkeypatch.setattr(messages, "why_not_ready", lambda *_: answers.pop(0))
     login = Login("http://hq:7600", "", "")
     with pytest.raises(CommandError, match="whether the node has it on disk is not known"):

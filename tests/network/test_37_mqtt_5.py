@@ -162,6 +162,27 @@ def test_mqtt5_3_1_4_what_was_given_to_who_was_taken_over_does_not_count_as_trie
     assert door.dead() == before
 
 
+@pytest.mark.parametrize("last", [packet(DISCONNECT), packet(PUBACK, b"\0\0")], ids=["DISCONNECT", "no MQTT"])
+def test_mqtt5_4_4_what_a_client_acknowledges_as_it_ends_is_not_given_again(
+    door: DoorNode, last: bytes
+) -> None:
+    """In one piece with its DISCONNECT, as a program writes that was started for so many messages; or with
+    what is no MQTT.
+    """
+    name, topic = fresh("till"), fresh("t")
+    with connected(door, name, said=FOR_EVER) as wire, connected(door) as other:
+        wire.subscribe((topic, 1))
+        for payload in (b"1", b"2"):
+            assert published(other, topic, payload) == 0
+        given = [wire.given() for _ in range(2)]
+        wire.say(*(packet(PUBACK, each.number.to_bytes(2)) for each in given[:1]), last)
+        while wire.hear() is not None:
+            pass
+    with connected(door, name, clean=False, said=FOR_EVER) as wire:
+        assert wire.given().payload == b"2"
+        wire.silent()
+
+
 def test_mqtt5_3_1_2_10_a_silent_client_is_told_so(door: DoorNode) -> None:
     with connected(door, keep_alive=1) as wire:
         assert wire.told() == 0x8D
