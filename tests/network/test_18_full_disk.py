@@ -106,7 +106,7 @@ async def test_a_disk_that_fills_refuses_producers_until_there_is_space(network:
 async def _fill_room(network: Network, till: Till) -> tuple[str, str]:
     """Send until york refuses all; what it told its client, and why it is not ready.
 
-    What it tidies up in a quiet moment is room again.
+    A node that tidies up in a quiet moment has room again.
     """
     while True:
         refused = await till.send_until_refused()
@@ -259,8 +259,9 @@ async def test_a_node_that_leaves_gives_back_what_it_had_no_room_for(network: Ne
             await york.create("orders")
             await york.subscribe("queue:orders", credit=1).ready()
             await network.until_known("hq", "queue:orders")
-            await send_each(hq, payloads[:20])
+            await send_each(hq, payloads[:11])
             await network.until("north", _is_held, "asked to hold")
+            await send_each(hq, payloads[11:20])
             await network.until("hq", _is_held, "asked to hold in turn")
             await send_each(hq, payloads[20:])
             await network.until("hq", lambda status: waiting(status) >= 80, "keeping the rest")
