@@ -29,6 +29,8 @@ MOST: Final = 100_000
 MOST_BYTES: Final = 256 * 1024 * 1024
 SHARE: Final = MOST // 10
 SHARE_BYTES: Final = MOST_BYTES // 10
+_MAKER: Final = 12
+"""Bytes of an id that say who made it, and in which start."""
 
 Kept = tuple[Header, bytes]
 Place = tuple[str, ...]
@@ -84,6 +86,12 @@ def _over(messages: list[bundles.Message], index: int, remains: int, since: floa
         return 0
     gone = min(time for time in times if time > 0) - remains
     return max(int(since * 1000) + times[index] - gone, 1)
+
+
+def value_of(header: Header) -> bytes:
+    """A name for the one message of a kept bundle, the same at every node."""
+    done = bundles.mask_bits(header.done)
+    return header.id + bytes(((~done & (done + 1)).bit_length() - 1,))
 
 
 def as_of(header: Header, now: float) -> Header | None:
@@ -260,6 +268,17 @@ class Retained:
 
     def get(self, topic: str) -> Kept | None:
         return self._kept.get(topic)
+
+    def knows(self, header: Header) -> bool:
+        """Does it come with a new filter, and is it the topic's last one already, or one that its maker made
+        before that? Then all who ask for it here have it, or are given the last one by their own filter.
+        """
+        kept = self._kept.get(header.destination.name)
+        if kept is None or not header.flags & Flag.KEPT:
+            return False
+        came, last = value_of(header), value_of(kept[0])
+        same_maker = header.origin == kept[0].origin and came[:_MAKER] == last[:_MAKER]
+        return same_maker and came <= last
 
     def headers(self) -> Iterator[tuple[str, Header]]:
         return ((name, header) for name, (header, _) in self._kept.items())

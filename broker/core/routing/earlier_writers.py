@@ -20,19 +20,13 @@ from msgspec.structs import replace
 from broker.core.context import Context
 from broker.core.links.neighbour import Neighbour
 from broker.core.messages.queue import StoredBundle
-from broker.core.messages.retained import Retained
+from broker.core.messages.retained import Retained, value_of
 from broker.core.routing.greetings import Greetings
 from broker.core.rows import MetaRow
-from sapwood.protocol.bundles import Flag, Header, mask_bits
+from sapwood.protocol.bundles import Flag, Header
 
 MOST: Final = 10_000
 _ROW: Final = "earlier writer:"
-
-
-def value_of(header: Header) -> bytes:
-    """A name for the one message of a kept bundle, the same at every node."""
-    done = mask_bits(header.done)
-    return header.id + bytes(((~done & (done + 1)).bit_length() - 1,))
 
 
 class EarlierWriters:

@@ -16,8 +16,8 @@ from broker.core.links.neighbour import Neighbour
 from broker.core.lookup import Lookup
 from broker.core.messages.queue import Queue, StoredBundle
 from broker.core.messages.queue_names import SUBSCRIPTION, UPWARD, Spool
-from broker.core.messages.retained import Retained, kept_of
-from broker.core.routing.earlier_writers import EarlierWriters, value_of
+from broker.core.messages.retained import Retained, kept_of, value_of
+from broker.core.routing.earlier_writers import EarlierWriters
 from broker.core.routing.fan_out import FanOut
 from broker.core.routing.forwarding import Forwarder
 from broker.core.routing.greetings import Greetings, Reader
@@ -191,8 +191,8 @@ class Topics:
         if _is_asked_for(header) and not down_only and came not in self._context.table.apart:
             self._upward.published(header.destination.name)
         onward = self._onward(header, came, down_only)
-        if header.flags & Flag.RETAINED and not self._retain(stored, came, sender, onward):
-            self._custody.trace.dropped(header, "whom it is for has written another one")
+        if header.flags & Flag.RETAINED and (end := self._retain(stored, came, sender, onward)):
+            self._custody.trace.dropped(header, end)
             return
         header = stored.header
         reached = self._locally(stored, came, sender)
@@ -363,18 +363,19 @@ class Topics:
 
     # --- retained messages
 
-    def _retain(self, stored: StoredBundle, came: str, sender: str, onward: list[Neighbour]) -> bool:
-        """Keep it, and tell those whose value it replaces. False: it is for somebody who has another one."""
+    def _retain(self, stored: StoredBundle, came: str, sender: str, onward: list[Neighbour]) -> str:
+        """Keep it, and tell those whose value it replaces. Returns why it ends here, '' if it goes on."""
         replaces, kept = stored.header.replaces, self.retained.get(stored.header.destination.name)
+        is_known = self.retained.knows(stored.header)
         told = self.earlier_writers.meet(stored, came, onward)
         if told is None:
-            return False
+            return "whom it is for has written another one"
         if not replaces or (kept is not None and value_of(kept[0]) == replaces):
             self._keep(stored, came, sender)
         for child, value in told:
             header = replace(stored.header, replaces=value)
             self.copy_to(child, self._custody.store(header, stored.body or b"", stored.since), came)
-        return True
+        return "all who ask for it here have it" if is_known else ""
 
     def _keep(self, stored: StoredBundle, came: str, sender: str) -> None:
         """Keep the last message of a retained bundle; an empty payload clears."""
@@ -388,6 +389,8 @@ class Topics:
         name = header.destination.name
         if last is None or not all(policy.may_retain(header, sender) for policy in self._policies.may_retain):
             self.forget(name)
+            return
+        if self.retained.knows(header):
             return
         kept, small = last
         neighbour = self._context.neighbours.get(came)

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from broker.core.messages import retained
 from broker.core.messages.retained import Retained, as_of, kept_of, last_of
 from broker.core.rows import RetainedRow
-from sapwood.protocol.bundles import Header, Message, Properties, encode_message
+from sapwood.protocol.bundles import Flag, Header, Message, Properties, encode_message
 from sapwood.protocol.destinations import topic
 from sapwood.protocol.session_frames import Deliver
 from simulation.clients import SimulatedConsumer
@@ -22,6 +22,24 @@ PATTERNS = st.lists(st.one_of(LEVELS, st.sampled_from("+#")), min_size=1, max_si
 
 def put(kept: Retained, name: str, body: bytes = b"x") -> list[str]:
     return kept.put(name, Header(id=b"i" * 16, destination=topic(name)), body)
+
+
+def header_of(start: bytes, number: int, origin: str, flags: int = Flag.KEPT) -> Header:
+    made = start * 12 + number.to_bytes(4, "big")
+    return Header(id=made, destination=topic("a"), flags=flags, origin=origin)
+
+
+def test_of_one_maker_it_knows_the_same_and_older_ones_that_come_with_a_new_filter() -> None:
+    """One that came over another line of a mesh puts no older value in the place of a newer one."""
+    kept = Retained()
+    assert not kept.knows(header_of(b"s", 256, "york"))
+    kept.put("a", header_of(b"s", 256, "york", flags=0), b"x")
+    assert kept.knows(header_of(b"s", 256, "york"))
+    assert kept.knows(header_of(b"s", 2, "york"))
+    assert not kept.knows(header_of(b"s", 257, "york"))
+    assert not kept.knows(header_of(b"s", 256, "york", flags=0)), "it is new, or comes again as all else does"
+    assert not kept.knows(header_of(b"t", 2, "york")), "of another start, which may be later"
+    assert not kept.knows(header_of(b"s", 2, "bath"))
 
 
 def names(kept: Retained, pattern: str, most: int = 1000) -> list[str]:

@@ -197,3 +197,30 @@ def test_expired_ones_are_not_given(forest: Forest) -> None:
     forest.settle(1.0)
     assert reader.payloads == [b"long"]
     assert len(hq.core.topics.retained) == 1
+
+
+@pytest.mark.parametrize("roots", [("hq",), ("hq-a", "hq-b")])
+def test_who_comes_with_another_filter_gets_it_once_and_nobody_else_gets_it_again(
+    forest: Forest, roots: tuple[str, ...]
+) -> None:
+    """Each node on the way gives what it keeps, and then hears from below of what it has."""
+    if len(roots) == 1:
+        forest.add("hq")
+    else:
+        forest.add_mesh(*roots)
+    forest.grow(("north", roots[0], "branch"), ("york", "north"), seconds=1.0)
+    forest.heal(5.0)
+    forest.producer("york", "till").send("topic:prices/milk", b"90", retained=True)
+    forest.settle()
+    places = ["north", roots[-1], roots[0], roots[0], "north"]
+    filters = ["prices/#", "prices/milk", "+/milk", "#", "prices/+"]
+    readers: list[SimulatedConsumer] = []
+    for place, pattern in zip(places, filters, strict=True):
+        readers.append(forest.consumer(place, f"topic:{pattern}", f"reader of {pattern}"))
+        forest.settle(1.0)
+        assert [reader.payloads for reader in readers] == [[b"90"]] * len(readers)
+    readers[1].disconnect()
+    forest.heal(30.0)
+    late = forest.consumer(roots[-1], "topic:prices/milk", "late")
+    forest.settle(1.0)
+    assert late.payloads == [b"90"]
