@@ -46,8 +46,8 @@ class Demand(Policy):
 
     `_round`: those of all that are still to be settled; one that begins meanwhile waits for its end.
     `_told`: what each child was told on its link that is up. `_askers` have children too whose link has
-    ended, until `_left` has come to them. `_unsettled`: queues of which it is not certain yet that nobody
-    reads them. `_is_settling`: of no queue is it certain; asked once in each step, None = not yet.
+    ended, until `_left` has come to them. `_unsettled`: those of which it is not certain yet that nobody
+    reads them. `_is_settling`: of none is it certain; asked once in each step, None = not yet.
     """
 
     __slots__ = (
@@ -158,22 +158,29 @@ class Demand(Policy):
         destination = destination_of(name)
         if child.permit.why_not_send(destination):
             return True
-        if is_queue(name):
-            if self._lookup.is_read_off(destination, child.name):
-                return True
+        if not is_queue(name):
+            wanted = self._topics.is_wanted_off(destination, child.name)
+        elif self._lookup.is_read_off(destination, child.name):
+            return True
+        else:
             wanted = self._upward.is_wanted(name)
-            if wanted is False and self._is_unsettled(destination):
-                self._unsettled[name] = None
-                return None
-            return wanted
-        return self._topics.is_wanted_off(destination, child.name)
+        if wanted is False and self._is_unsettled(child, name, destination):
+            self._unsettled[name] = None
+            return None
+        return wanted
 
-    def _is_unsettled(self, queue: Destination) -> bool:
-        """May it soon be known here that somebody reads a queue that seems to be read nowhere?"""
+    def _is_unsettled(self, child: Neighbour, name: str, destination: Destination) -> bool:
+        """May it soon be known here that somebody reads what seems to be read nowhere? Of a topic that counts
+        for the first answer: a no that was said stands, for all topics would be told anew with each link.
+        """
+        if not is_queue(name) and self._told[child.name][name] is False:
+            return False
         policies = self._context.policies
         if self._is_settling is None:
             self._is_settling = any(policy.is_settling() for policy in policies.is_settling)
-        return self._is_settling or any(policy.has_just_gone(queue) for policy in policies.has_just_gone)
+        if self._is_settling or not is_queue(name):
+            return self._is_settling
+        return any(policy.has_just_gone(destination) for policy in policies.has_just_gone)
 
     # --- what the parents answer
 

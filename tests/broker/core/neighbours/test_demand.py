@@ -208,6 +208,35 @@ def test_what_waits_for_an_answer_is_on_disk(tree: Forest) -> None:
     assert held(tree["york"]) == 0
 
 
+def test_who_came_while_hq_was_away_is_known_there_before_anybody_hears_that_nobody_reads(tree: Forest) -> None:
+    """The publisher's line is back first, and HQ does not know yet what its other region has to say."""
+    tree["hq"].crash()
+    found = reader(tree, "bath")
+    publish(tree, "york", b"1")
+    tree["hq"].boot()
+    assert tree.dial("north")
+    tree.settle(1.0)
+    assert held(tree["york"]) == 1
+    assert lines(tree) == set()
+    tree.heal(3.0)
+    assert found.payloads == [b"1"]
+    assert held(tree["york"]) == 0
+
+
+def test_it_waits_for_a_region_that_stays_away_as_long_as_readers_may_take_to_come_back(tree: Forest) -> None:
+    tree["hq"].crash()
+    tree["south"].crash()
+    publish(tree, "york", b"1")
+    tree["hq"].boot()
+    tree.dial("north")
+    tree.settle(1.0)
+    assert held(tree["york"]) == 1
+    tree.pass_time(tree.settings.reattach_time)
+    tree.settle(2.0)
+    assert held(tree["york"]) == 0
+    assert tree["york"].core.counters["unmatched"] == 1
+
+
 def test_what_is_not_persistent_does_not_wait(tree: Forest) -> None:
     found = reader(tree, "bath")
     publish(tree, "york", persistent=False)
