@@ -14,7 +14,7 @@ from typing import Final
 from broker.core.links.neighbour import Neighbour
 from broker.core.messages.queue import Backlog, Queue, QueueEntry, StoredBundle
 from sapwood.protocol.bundles import Header, Opening
-from sapwood.protocol.destinations import Destination
+from sapwood.protocol.destinations import Destination, Kind
 from treeconnector.edge import BrokerDelivery
 from treeconnector.frames import Advice
 from treeconnector.link_events import Event, LinkUp, OfStream
@@ -107,8 +107,8 @@ class Policy:
         """Does anybody above want what waits in a queue that was made here? None: that is not known."""
         return None
 
-    def is_settling(self) -> bool:
-        """Are neighbours still to tell who reads which queues?"""
+    def is_settling(self, kind: Kind) -> bool:
+        """Are neighbours still to tell who reads which queues, or topics?"""
         return False
 
     def has_just_gone(self, destination: Destination) -> bool:

@@ -176,7 +176,7 @@ class MandatoryNotices(Policy):
         assert queue.destination is not None
         if self._stays_here(queue):
             return not self._is_recent(self._gone_here, queue.destination)
-        return not (self.has_just_gone(queue.destination) or self.is_settling())
+        return not (self.has_just_gone(queue.destination) or self.is_settling(Kind.QUEUE))
 
     def has_just_gone(self, destination: Destination) -> bool:
         return self._is_recent(self._gone, destination)
@@ -185,17 +185,18 @@ class MandatoryNotices(Policy):
         at = gone.get(destinations.queue(destination.name))
         return at is not None and self._context.clock.now - at < self._context.settings.linger
 
-    def is_settling(self) -> bool:
-        return any(map(self._may_know_more, self._context.neighbours.values()))
+    def is_settling(self, kind: Kind) -> bool:
+        return any(self._may_know_more(each, kind) for each in self._context.neighbours.values())
 
-    def _may_know_more(self, neighbour: Neighbour) -> bool:
+    def _may_know_more(self, neighbour: Neighbour, kind: Kind) -> bool:
         """Its routes are on their way to us, or it has not been here since our start; or it is of the mesh
-        and has just gone, or has a line to a child that has none to this one.
+        and has just gone, or has a line to a child that has none to this one: topics pass that child by.
         """
         context, now = self._context, self._context.clock.now
         if neighbour.relation is Relation.MESH and not neighbour.up:
             away = now - max(neighbour.since, self._began)
-            if self._lookup.strangers or away < context.settings.dormant_after:
+            only_there = kind == Kind.QUEUE and bool(self._lookup.strangers)
+            if only_there or away < context.settings.dormant_after:
                 return True
         early = now - self._began < context.settings.reattach_time
         held, since = neighbour.held, max(neighbour.held.heard_at, neighbour.since)

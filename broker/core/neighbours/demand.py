@@ -47,7 +47,7 @@ class Demand(Policy):
     `_round`: those of all that are still to be settled; one that begins meanwhile waits for its end.
     `_told`: what each child was told on its link that is up. `_askers` have children too whose link has
     ended, until `_left` has come to them. `_unsettled`: those of which it is not certain yet that nobody
-    reads them. `_is_settling`: of none is it certain; asked once in each step, None = not yet.
+    reads them. `_is_settling`: of no queue, or topic, is it certain; asked once in each step.
     """
 
     __slots__ = (
@@ -83,7 +83,7 @@ class Demand(Policy):
         self._look_at = context.clock.now + _LOOK_EVERY
         self._had_strangers = False
         self._unsettled: dict[str, None] = {}
-        self._is_settling: bool | None = None
+        self._is_settling: dict[Kind, bool] = {}
         context.table.watch(self._route_changed)
 
     def __repr__(self) -> str:
@@ -173,14 +173,13 @@ class Demand(Policy):
         """May it soon be known here that somebody reads what seems to be read nowhere? Of a topic that counts
         for the first answer: a no that was said stands, for all topics would be told anew with each link.
         """
-        if not is_queue(name) and self._told[child.name][name] is False:
+        kind, policies = destination.kind, self._context.policies
+        if kind == Kind.TOPIC and self._told[child.name][name] is False:
             return False
-        policies = self._context.policies
-        if self._is_settling is None:
-            self._is_settling = any(policy.is_settling() for policy in policies.is_settling)
-        if self._is_settling or not is_queue(name):
-            return self._is_settling
-        return any(policy.has_just_gone(destination) for policy in policies.has_just_gone)
+        if kind not in self._is_settling:
+            self._is_settling[kind] = any(policy.is_settling(kind) for policy in policies.is_settling)
+        has_gone = (policy.has_just_gone(destination) for policy in policies.has_just_gone)
+        return self._is_settling[kind] or (kind == Kind.QUEUE and any(has_gone))
 
     # --- what the parents answer
 
@@ -265,7 +264,7 @@ class Demand(Policy):
         """
         if not self._is_to_settle:
             return
-        self._is_settling = None
+        self._is_settling.clear()
         told = self._told.get(child.name, {})
         names = list(told)
         news = [(name, self._news(child, name)) for name in names[:PART]]
@@ -291,7 +290,7 @@ class Demand(Policy):
         return self._round.pop() if self._round else None
 
     def _review(self, most: int) -> None:
-        self._is_settling = None
+        self._is_settling.clear()
         told: defaultdict[str, list[tuple[str, bool | None]]] = defaultdict(list)
         for _ in range(most):
             if (name := self._next()) is None:
