@@ -23,7 +23,7 @@ from broker.core.messages.queue import StoredBundle
 from broker.core.messages.retained import Retained, value_of
 from broker.core.routing.greetings import Greetings
 from broker.core.rows import MetaRow
-from sapwood.protocol.bundles import Flag, Header
+from sapwood.protocol.bundles import Flag
 
 MOST: Final = 10_000
 _ROW: Final = "earlier writer:"

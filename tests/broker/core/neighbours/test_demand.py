@@ -208,7 +208,7 @@ def test_what_waits_for_an_answer_is_on_disk(tree: Forest) -> None:
     assert held(tree["york"]) == 0
 
 
-def test_who_came_while_hq_was_away_is_known_there_before_anybody_hears_that_nobody_reads(tree: Forest) -> None:
+def test_who_came_while_hq_was_away_is_known_before_anybody_hears_that_nobody_reads(tree: Forest) -> None:
     """The publisher's line is back first, and HQ does not know yet what its other region has to say."""
     tree["hq"].crash()
     found = reader(tree, "bath")
