@@ -22,7 +22,7 @@ from broker.forwards.forwards import Forwards
 from broker.grants import Grants
 from broker.host import Host
 from broker.link_secrets import LinkSecrets
-from broker.settings import server_tls
+from broker.settings import child_share, server_tls
 from config.alarms import rules_of
 from config.errors import ConfigurationError
 from config.fields import differing
@@ -59,7 +59,7 @@ class Access:
         self.operators = operators_of(site)
         self._tls = server_tls(site) if registry is None else None
         self._host = host
-        self._site = site
+        self.site = site
         self._secrets, self.grants = secrets, grants
         self._asks_for_names = secrets.closed
         self._read = read
@@ -75,7 +75,7 @@ class Access:
         core.policies.add((self.entrance,))
 
     def __repr__(self) -> str:
-        return f"<Access to {self._site.name}: {self._secrets!r} {self.grants!r}>"
+        return f"<Access to {self.site.name}: {self._secrets!r} {self.grants!r}>"
 
     @property
     def port_tls(self) -> ssl.SSLContext | None:
@@ -91,7 +91,7 @@ class Access:
             self.grants.invited = self.registry.role_of
 
     def _holder(self, shown: Shown) -> str:
-        return holder(self._site.name, self._secrets.names, self.registry, shown)
+        return holder(self.site.name, self._secrets.names, self.registry, shown)
 
     def _end_link(self, name: str, why: str) -> None:
         """The right of a child to its name is over, or another machine has joined under it."""
@@ -110,16 +110,22 @@ class Access:
         """
         if self._read is None:
             raise SwitchError("this node was not started from a file: there is nothing to read again")
+        waiting: list[str] = []
         try:
             site = self._site_of(read := self._read())
+            waiting = [name for name in differing(site, read) if name != "name"]
             secrets = LinkSecrets(site, closed=self._asks_for_names)
             policy = policy_of(site)
             operators = operators_of(site)
             receiver = receiver_of(site)
             fresh = self._tls.fresh() if self._tls is not None else None
         except (ConfigurationError, PasswordError, TlsError) as error:
-            _log.warning("! the file was not read again, nothing has changed: %s", error)
-            raise SwitchError(str(error)) from None
+            text = str(error)
+            if waiting:
+                names = ", ".join(waiting)
+                text += f"; so it is without the changes that wait for a start, {names}: start it anew"
+            _log.warning("! the file was not read again, nothing has changed: %s", text)
+            raise SwitchError(text) from None
         self._become(site, secrets)
         self.entrance.configure(policy)
         self.operators.become(operators)
@@ -131,17 +137,17 @@ class Access:
         self._host.wake()
         self._warn_of_locks()
         _log.info("= the file was read again%s", f"; turned away: {', '.join(away)}" if away else "")
-        waiting = [name for name in differing(site, read) if name != "name"]
         if waiting:
             _log.warning("! changed in the file, and not before the next start: %s", ", ".join(waiting))
         return away, waiting
 
     def _become(self, site: Site, secrets: LinkSecrets) -> None:
         """Let the children and channels of the file count from here on."""
-        self._site, self._secrets, self.grants = site, secrets, Grants(site)
+        self.site, self._secrets, self.grants = site, secrets, Grants(site)
         self._asks_for_names = secrets.closed
         self._ask_registry()
         self._host.core.admission.configure(secrets.secret_of, secrets.secret_of_core)
+        self._host.core.message_admission.limit_share(child_share(site))
         self.grants.tell(self._host.core)
         self.forwards.configure(site.forwards, site.folders)
         self.forwards.applications.configure(site.channels)
@@ -162,10 +168,10 @@ class Access:
 
     def _site_of(self, read: Site) -> Site:
         """The site as it was, with what counts at once of the file as it is. Raises `ConfigurationError`."""
-        if read.name not in ("", self._site.name):
-            raise ConfigurationError(f"the file is of {read.name!r}, this node is {self._site.name!r}")
+        if read.name not in ("", self.site.name):
+            raise ConfigurationError(f"the file is of {read.name!r}, this node is {self.site.name!r}")
         return replace(
-            self._site,
+            self.site,
             children=read.children,
             children_secrets=read.children_secrets,
             permits=read.permits,
@@ -186,7 +192,7 @@ class Access:
             role = child.detail.role
             why = core.permits.why_not_role(child.name, role) if role else ""
             if not self._secrets.names(child.name):
-                text = f"{self._site.name!r} has no permit any more for its child {child.name!r}"
+                text = f"{self.site.name!r} has no permit any more for its child {child.name!r}"
                 found[child.name] = Refusal.SECRET, text
             elif why:
                 found[child.name] = Refusal.ROLE, why

@@ -366,7 +366,7 @@ class Node:
     def settings(self) -> str:
         from config.write import to_yaml
 
-        return to_yaml(self.site)
+        return to_yaml(self.report.access.site)
 
     def matched(self, topic: str) -> str:
         return str(self.core.topics.reach(Destination(Kind.TOPIC, topic), -1))

@@ -51,7 +51,7 @@ def core_settings(site: Site) -> CoreSettings:
         spool_up=limits.spool.up,
         spool_down=limits.spool.down,
         spool_rerouted=limits.spool.rerouted,
-        child_waiting=site.permits.max_waiting or limits.spool.up // 4,
+        child_waiting=child_share(site),
         dead_messages=limits.dead_letter.max_messages,
         dead_bytes=limits.dead_letter.max_bytes,
         dead_age=limits.dead_letter.max_age,
@@ -63,6 +63,11 @@ def core_settings(site: Site) -> CoreSettings:
             *(_IN_A_STAR if site.scheme else ()),
         ),
     )
+
+
+def child_share(site: Site) -> int:
+    """Most bytes that may wait here of what one child sent."""
+    return site.permits.max_waiting or site.limits.spool.up // 4
 
 
 def _policy(site: Site, given: DestinationPolicy) -> QueuePolicy:

@@ -170,7 +170,7 @@ def read_table(path: Path, what: str = "secret") -> dict[str, Secret]:
     """
     found: dict[str, Secret] = {}
     problems: list[Problem] = []
-    for number, line in enumerate(_read(path, MAX_TABLE, f"table of {what}s").splitlines(), 1):
+    for number, line in enumerate(_read(path, MAX_TABLE, f"table NAME {what.upper()}").splitlines(), 1):
         if not line.strip() or line.lstrip().startswith("#"):
             continue
         name, space, text = line.strip().replace("\t", " ", 1).partition(" ")

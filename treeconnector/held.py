@@ -169,6 +169,12 @@ class Held:
     def in_snapshot(self) -> bool:
         return self._unmarked is not None
 
+    def limit(self, limits: Limits) -> bool:
+        """It may put so much into the table from now on, and what is there stays. Whether that is another
+        limit: then `review`."""
+        changed, self._limits = limits != self._limits, limits
+        return changed
+
     def apply(self, advices: Sequence[Advice], now: float) -> Applied:
         """Take in what the neighbour says. Raises `FrameError`, before any change, if that is no advice."""
         self._check(advices)

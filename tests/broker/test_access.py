@@ -1,8 +1,9 @@
-"""Files that a running node reads again: certificate and key of its port."""
+"""A running node reads its file again, and the certificate and key of its port."""
 
 import ssl
 from asyncio import open_connection
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,9 @@ import trustme
 from nodes import running_node
 
 from broker.core.errors import SwitchError
+from broker.entrance.passwords import hashed
 from broker.node import Node
-from config.model import AdvisoryLog, Listener, ServerTls, Site
+from config.model import Account, AdvisoryLog, Listener, Permits, ServerTls, Site
 from config.rules import check
 
 AUTHORITY = trustme.CA()
@@ -71,3 +73,41 @@ async def test_a_damaged_certificate_changes_nothing_and_is_named(node: Node, tm
     with pytest.raises(SwitchError, match=r"node\.pem and .*node\.key are not a PEM certificate"):
         node.report.access.read_again()
     assert await shown(node) == before
+
+
+# --- the file
+
+GUARDED = Site(
+    name="hq",
+    listener=Listener(host="0.0.0.0", port=0),
+    advisory_log=AdvisoryLog(enabled=False),
+)
+
+
+@pytest.fixture
+async def running(tmp_path: Path) -> AsyncIterator[tuple[Node, list[Site]]]:
+    """A node whose port others reach, and its file: the last of the list."""
+    (tmp_path / "till").write_text(hashed("long enough"))
+    till = Account(name="till", password_file=tmp_path / "till")
+    files = [replace(GUARDED, data=tmp_path, accounts=(till,))]
+    async with running_node(files[0], read=lambda: check(files[-1])) as made:
+        yield made, files
+
+
+async def test_a_file_that_is_right_with_a_restart_only_is_told_so(running: tuple[Node, list[Site]]) -> None:
+    """The node asked for a proof, or for `applications: open`, where the file said `open`."""
+    node, files = running
+    files.append(replace(files[0], accounts=(), applications="open"))
+    with pytest.raises(SwitchError, match="wait for a start, applications: start it anew"):
+        node.report.access.read_again()
+
+
+async def test_what_children_may_let_wait_counts_at_once_and_is_shown(
+    running: tuple[Node, list[Site]],
+) -> None:
+    """It counted from the next start, and nobody said so."""
+    node, files = running
+    files.append(replace(files[0], permits=Permits(max_waiting=4096)))
+    assert node.report.access.read_again() == ([], [])
+    assert "max_waiting: 4KiB" in node.settings
+    assert node.core.message_admission.child_share == 4096

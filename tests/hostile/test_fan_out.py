@@ -9,7 +9,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 LEVELS = 13
 FILTERS = 2**LEVELS
 IN_A_PACKET = 4096
-ANSWERED = 20
+ANSWERED = 10
 """Requests of somebody else meanwhile. One was, when all copies were made and given at one go."""
 TOPIC = b"/".join([b"l"] * LEVELS)
 

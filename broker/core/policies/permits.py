@@ -12,7 +12,8 @@ child; the link stays, and all that is permitted goes on. What refuses:
 What was given to a child to consume it may give back, and nothing else in its place (`given`).
 
 Law: what waits here of one child is bounded (`CoreSettings.child_waiting`). First it is asked to keep what
-it has; who does not is not read any more: the link ends. A child without permits is trusted, as before.
+it has; who does not is not read any more: the link ends. Of one whose share has become smaller than what
+waits, that counts as well: it is asked, and goes on. A child without permits is trusted, as before.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
@@ -259,6 +260,8 @@ class ChildPermits(Policy):
                 self._greet(neighbour)
             if changed or again:
                 neighbour.permitted_at = self._context.clock.now
+                self._admission.begin_share(neighbour.name)
+            if neighbour.held.limit(self.limits(neighbour.name)) or changed or again:
                 for policy in policies.permit_changed:
                     policy.permit_changed(neighbour, anew=changed)
                 self._sweep(neighbour)

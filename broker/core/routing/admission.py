@@ -62,12 +62,12 @@ class MessageAdmission:
     disk itself shows it only after the commit, and the node measures anew from time to time. `memory_room`:
     bytes of memory that the process may still take before it takes no more, as measured last. `disk_stands`:
     a commit has not ended for long. `refused`: messages of clients that were not taken since the start, by
-    the error's code. `limits`: bytes by spool.
+    the error's code. `limits`: bytes by spool; `child_share`: of what one child sent.
     """
 
     __slots__ = (
         *("_context", "_largest", "_least", "_lookup", "_policies", "_queues", "_sizes", "_table", "_topics"),
-        *("disk_room", "disk_stands", "limits", "memory_room", "refused"),
+        *("_before", "child_share", "disk_room", "disk_stands", "limits", "memory_room", "refused"),
     )
 
     def __init__(self, context: Context, lookup: Lookup, topics: Topics) -> None:
@@ -86,6 +86,8 @@ class MessageAdmission:
         self.disk_room: float = math.inf
         self.memory_room: float = math.inf
         self.refused: Counter[str] = Counter()
+        self.child_share = settings.child_waiting
+        self._before: dict[str, int] = {}
 
     def __repr__(self) -> str:
         return f"<MessageAdmission at {self._context.name} full={[str(spool) for spool in self.full()]}>"
@@ -317,23 +319,31 @@ class MessageAdmission:
         """Before a bundle is taken. Raises `FrameError` if a child goes on though it was asked not to."""
         if not self.is_over_share(neighbour):
             return
-        share, most = self._context.settings.child_waiting, self._context.settings.max_message
-        waiting = self._sizes.came[neighbour.name]
-        if waiting > share + share // 4 + 4 * most:
+        share, most = self.child_share, self._context.settings.max_message
+        waiting, asked_at = self._sizes.came[neighbour.name], self._before.get(neighbour.name, 0)
+        if waiting > max(share, asked_at) + share // 4 + 4 * most:
             raise FrameError(
                 f"{neighbour.name} goes on though {waiting} bytes of what it sent wait here; it was asked to"
                 f" keep the rest: {share} at most (max_waiting)"
             )
 
+    def limit_share(self, share: int) -> None:
+        """So many bytes of each child may wait here from now on: the site's file was read again."""
+        self.child_share, self._before = share, dict(self._sizes.came)
+
+    def begin_share(self, name: str) -> None:
+        """A child has a share by now. It was not asked to keep what waits already, which may be more."""
+        self._before[name] = self._sizes.came.get(name, 0)
+
     def is_over_share(self, neighbour: Neighbour) -> bool:
         """Does so much wait here of one child with permits that it is to keep the rest?"""
         waiting = self._sizes.came.get(neighbour.name, 0)
-        return waiting >= self._context.settings.child_waiting and bool(neighbour.permit)
+        return waiting >= self.child_share and bool(neighbour.permit)
 
     def is_tight(self, neighbour: Neighbour, destination: Destination) -> bool:
         """A bundle was taken: is it to be looked at whether its neighbour must keep what follows?"""
         came = self._sizes.came.get(neighbour.name, 0)
-        return bool(destination.node or came >= self._context.settings.child_waiting or self.full())
+        return bool(destination.node or came >= self.child_share or self.full())
 
 
 @lru_cache(maxsize=4096)

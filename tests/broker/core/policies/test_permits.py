@@ -1,5 +1,6 @@
 """Permits at work in a small tree: what is refused, who is told, and what happens when they change."""
 
+from dataclasses import replace
 from secrets import token_bytes
 from typing import Any
 
@@ -615,6 +616,54 @@ def test_a_child_that_does_not_keep_the_rest_is_not_read_any_more(forest: Forest
         forest["hq"].core.message_admission.check_share(child(forest))
 
 
+def test_a_child_of_which_more_waits_than_its_share_is_by_now_keeps_its_link(forest: Forest) -> None:
+    """It was asked to keep nothing so far: what it sends before it is asked is no fault of its."""
+    hq = forest.add("hq", child_waiting=10_000_000, max_message=1000)
+    forest.add("york", "hq")
+    hq.grant_of = {"york": grant("hq", "york")}.get
+    give(hq, {"york": grant("hq", "york")})
+    begin(forest)
+    for _ in range(40):
+        send(forest, "york", "queue:store/york/x")
+    hq.stop()
+    hq.settings = replace(hq.settings, child_waiting=50_000)
+    send(forest, "york", "queue:store/york/x", 10)
+    hq.boot()
+    forest.heal()
+    assert child(forest).up
+    assert "" in child(forest).we_hold
+    assert hq.errors == []
+
+
+def test_a_share_counts_at_once(forest: Forest) -> None:
+    hq = forest.add("hq", child_waiting=10_000_000, max_message=1000)
+    forest.add("york", "hq")
+    give(hq, {"york": grant("hq", "york")})
+    begin(forest)
+    for _ in range(40):
+        send(forest, "york", "queue:store/york/x")
+    hq.core.message_admission.limit_share(50_000)
+    send(forest, "york", "queue:store/york/x")
+    assert child(forest).up
+    assert "" in child(forest).we_hold
+    hq.core.message_admission.limit_share(10_000_000)
+    forest.settle(2.0)
+    assert "" not in child(forest).we_hold
+
+
+def test_a_child_that_has_a_permit_only_now_keeps_its_link(forest: Forest) -> None:
+    """Of a node that was open, with rules by now: what waits of the child was never too much before."""
+    hq = forest.add("hq", child_waiting=50_000, max_message=1000)
+    forest.add("york", "hq")
+    begin(forest)
+    for _ in range(40):
+        send(forest, "york", "queue:store/york/x")
+    give(hq, {"york": grant("hq", "york")})
+    send(forest, "york", "queue:store/york/x")
+    assert child(forest).up
+    assert "" in child(forest).we_hold
+
+
 def test_only_some_routes_are_a_childs(forest: Forest) -> None:
     forest.add("hq")
     forest["hq"].core.permits.configure(lambda child: None, lambda child: 2)
@@ -624,6 +673,8 @@ def test_only_some_routes_are_a_childs(forest: Forest) -> None:
         forest.consumer("york", wanted, name=wanted)
     forest.settle(1.0)
     assert len(routes(forest)) == 2
+    forest["hq"].core.permits.configure(lambda child: None, lambda child: 3)
+    assert len(routes(forest)) == 3
 
 
 # --- questions
