@@ -35,10 +35,22 @@ class Machine(Site):
     most that it ever kept. `speed`, `busy_until`: packets wait until its processor has done those before.
     """
 
-    was_told = False
-    peak_bytes = 0
-    cut_until = 0.0
-    application: Application | None = None
+    __slots__ = (
+        "_kept",
+        "_pause",
+        "application",
+        "busy_until",
+        "cut_until",
+        "dialled",
+        "ends",
+        "failures",
+        "line",
+        "looks_at",
+        "peak_bytes",
+        "speed",
+        "wakes_at",
+        "was_told",
+    )  # beside the attributes of `Site`: Python keeps at most 30 of an instance without a dict of its own
 
     def __init__(
         self,
@@ -71,8 +83,12 @@ class Machine(Site):
             grant_of=grant_of,
             role_of=role_of,
         )
+        self.application: Application | None = None
         self.line = line
         self.speed = Speed()
+        self.was_told = False
+        self.peak_bytes = 0
+        self.cut_until = 0.0
         self.busy_until = 0.0
         self.wakes_at = 0.0
         self.looks_at = 0.0

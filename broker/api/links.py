@@ -108,7 +108,7 @@ def _link(node: RunningNode, neighbour: Neighbour, routes_set: int) -> LinkAnswe
         since_s=round(core.clock.now - neighbour.since, 3),
         error=neighbour.why,
         zone=neighbour.detail.zone,
-        addresses=neighbour.detail.addresses,
+        addresses=list(neighbour.detail.addresses),
         routes=neighbour.held.count,
         refused=neighbour.refusals.total,
         refused_us=neighbour.refused_us.total,

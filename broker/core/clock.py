@@ -81,7 +81,8 @@ class Parts(Generic[Item]):
 
     def add(self, items: Iterable[Item]) -> None:
         """Few things have their turn now, whatever else is due."""
-        self._due.update(dict.fromkeys(items))
+        if due := dict.fromkeys(items):  # an update with nothing takes memory too
+            self._due.update(due)
         self._look_at_part()
 
     def _look_at_part(self) -> None:

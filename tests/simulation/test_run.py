@@ -1,9 +1,11 @@
 """Whole simulations: what they write, that a seed decides everything, and that messages come."""
 
+import gc
 import hashlib
 import os
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -222,3 +224,16 @@ def test_a_region_that_is_back_is_told_nothing_that_it_knows() -> None:
     assert found["links"]["up"] == 16 + 2 * (1 + 3)
     assert found["advisories"]["by_op"] == {"add": 60, "remove": 60}
     assert found["advisories"]["domain"] == 6 * 2 + 2
+
+
+def test_a_node_at_rest_takes_less_than_50_kib() -> None:
+    Simulation(Task(generated(1), Workload(), hours=0.01)).run()  # what is loaded once
+    tracemalloc.start()
+    try:
+        simulation = Simulation(Task(generated(20, regions=2), Workload(), hours=0.01))
+        simulation.run()
+        gc.collect()
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert taken / len(simulation.world.machines) < 50 * 1024

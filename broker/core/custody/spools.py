@@ -33,6 +33,8 @@ class Spools(dict[Spool, int]):
     `came`: by neighbour, what came from it and waits: bytes, and `COPY` for each entry, about its memory.
     """
 
+    __slots__ = ("came", "parents")
+
     def __init__(self) -> None:
         super().__init__(dict.fromkeys(Spool, 0))
         self.parents: Mapping[str, object] = {}

@@ -10,7 +10,7 @@ the neighbour sends it again. So what that had numbered before the first link af
 
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any, Final
@@ -41,7 +41,7 @@ _number: Final = attrgetter("number")
 class Detail(msgspec.Struct, omit_defaults=True):
     """What else is kept. `down_since`: running time, 0 = up. `gaps`: how often state was lost. `mesh`: the
     other nodes of its mesh. `limited`: it was told last that it may not do everything. `chain`, `above`: who
-    is above a parent, as that has said.
+    is above a parent, as that has said. Mostly there is nothing in a list, and `()` takes no memory.
     """
 
     incarnation: bytes = b""
@@ -50,11 +50,11 @@ class Detail(msgspec.Struct, omit_defaults=True):
     down_since: float = 0.0
     gaps: int = 0
     gap_messages: int = 0
-    addresses: list[str] = []
-    mesh: list[Member] = []
+    addresses: Sequence[str] = ()
+    mesh: Sequence[Member] = ()
     limited: bool = False
-    chain: list[str] = []
-    above: list[str] = []
+    chain: Sequence[str] = ()
+    above: Sequence[str] = ()
 
 
 def _up_to(number: int, entries: list[QueueEntry]) -> list[QueueEntry]:
@@ -318,8 +318,8 @@ class Neighbour:
         self.told_refusals = 0
         self.queue.end_rest()
         self.detail.incarnation, self.detail.role = hello.incarnation, role_of(hello.role).name
-        self.detail.zone, self.detail.mesh = hello.zone, self.may_have(hello.mesh)
-        self.detail.addresses, self.detail.down_since = hello.addresses, 0.0
+        self.detail.zone, self.detail.mesh = hello.zone, self.may_have(hello.mesh) or ()
+        self.detail.addresses, self.detail.down_since = hello.addresses or (), 0.0
 
     def disconnected(self, now: float, error: str) -> None:
         self._bytes_in, self._bytes_out = self.bytes_in, self.bytes_out

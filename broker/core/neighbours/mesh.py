@@ -250,7 +250,7 @@ class OwnMesh(Policy):
 
     def changed_at(self, neighbour: Neighbour, members: list[Member], left: Sequence[str] = ()) -> None:
         """A neighbour says who is in its own mesh now, and who has left it."""
-        neighbour.detail.mesh = neighbour.may_have(members)
+        neighbour.detail.mesh = neighbour.may_have(members) or ()
         if neighbour.relation is not Relation.CHILD:
             self._others_left(neighbour, left)
         self._context.touch(neighbour)

@@ -17,7 +17,7 @@ waits, that counts as well: it is asked, and goes on. A child without permits is
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from functools import partial
+from functools import lru_cache, partial
 from typing import Final
 
 import msgspec
@@ -66,6 +66,12 @@ def _nothing_said(_child: str) -> None:
 
 def _no_role(_child: str) -> str:
     return ""
+
+
+@lru_cache(maxsize=128)
+def _limits(routes: int, length: int, levels: int) -> Limits:
+    """Neighbours are mostly alike in it, and share it."""
+    return Limits(routes, length, levels, weight=max(routes * _WEIGHT, length + levels * _WEIGHT))
 
 
 class ChildPermits(Policy):
@@ -232,8 +238,7 @@ class ChildPermits(Policy):
         """How much a neighbour may put into the table."""
         settings = self._context.settings
         routes = self._most_routes(name) or settings.max_routes
-        limits = Limits(routes, settings.max_filter_length, settings.max_levels)
-        return limits._replace(weight=max(routes * _WEIGHT, limits.length + limits.levels * _WEIGHT))
+        return _limits(routes, settings.max_filter_length, settings.max_levels)
 
     def link_up(self, neighbour: Neighbour, up: LinkUp) -> None:
         self._greet(neighbour)

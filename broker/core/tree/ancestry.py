@@ -100,7 +100,7 @@ class Ancestry(Policy):
 
     def heard(self, parent: Neighbour, chain: list[str], above: list[str]) -> None:
         """A parent says what is above it."""
-        parent.detail.chain, parent.detail.above = chain, above
+        parent.detail.chain, parent.detail.above = chain, above or ()
         self._context.touch(parent)
         self.look(parent)
 
