@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlsplit
 
-from audit.errors import UsageError
+from audit.errors import AuditError, UsageError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -99,6 +99,18 @@ def still_there(listing: Sequence[LogFile]) -> list[str]:
     if not found:
         raise UsageError("all logs were taken away while they were looked through")
     return found
+
+
+def refuse_changed(listing: Listing, now: Listing) -> None:
+    """Raises `AuditError` where Parquet has gone, or was written anew, since `listing`: each pass reads it
+    again, and Spark leaves out what has gone without a word. Lines of JSON were read once."""
+    there = set(now.files)
+    changed = [file.path for file in listing.files if file.format == PARQUET and file not in there]
+    if changed:
+        raise AuditError(
+            f"{changed[0]}: taken away or written anew while it was read, so some tables would lack its rows:"
+            " audit again, or a copy of the logs"
+        )
 
 
 def results(folder: Path) -> Path:

@@ -85,12 +85,13 @@ def _audit(
     spark: "SparkSession", request: Request, tree: Tree, brought: "Near", began: float
 ) -> dict[str, Any]:
     from audit import given, holes, period
-    from audit.listing import list_all
+    from audit.listing import list_all, refuse_changed
     from audit.passes import Passes
     from audit.reading import read, renamed
     from audit.trees import told_apart
 
-    output, listing = Output(request.out), list_all(spark, [brought.path(log) for log in request.logs])
+    logs = [brought.path(log) for log in request.logs]
+    output, listing = Output(request.out), list_all(spark, logs)
     with work_beside() as pool:
         asked_usage = pool.submit(given.usage, spark, listing, brought.path(request.usage))
         asked_figures = pool.submit(given.figures, spark, brought.path(request.figures))
@@ -115,6 +116,7 @@ def _audit(
             output.write("clocks", offsets.with_offsets(intake.clocks, offsets.NONE))
             if request.rules:
                 _what_if(output, tree, population.NOBODY, request, _laws(output, tree, request))
+    refuse_changed(listing, list_all(spark, logs))
     name = period.tree_of(intake) if request.named and not request.tree else request.tree
     return _finish(output, tree, len(intake.ignored), request, time.monotonic() - began, name)
 

@@ -206,7 +206,8 @@ class Bridge(Protocol):
 class Setup:
     """All that a bridge is made with. `directory`: for what it keeps on disk; there when `run` is called.
 
-    `store`: identifies the node's database, over restarts. `timeout`: seconds for a connection.
+    `store`: identifies the node's database, over restarts. `timeout`: seconds for a connection. `tls`: reads
+    the files.
     """
 
     tree: str
@@ -215,7 +216,14 @@ class Setup:
     directory: Path
     settings: SiteBroker
     password: str | None
-    tls: ssl.SSLContext | None
+    tls: Callable[[], ssl.SSLContext] | None
     timeout: float
     max_message: int
     max_consumers: int
+
+    def context(self) -> ssl.SSLContext | None:
+        """For a connection: the files may have been renewed since the last one. Raises `SiteBrokerError`."""
+        try:
+            return self.tls() if self.tls is not None else None
+        except SapwoodError as error:
+            raise SiteBrokerError(str(error)) from None

@@ -1,5 +1,6 @@
 """Tasks that read Parquet by themselves give what Spark gives, and leave it what is not as it should be."""
 
+import shutil
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -9,7 +10,8 @@ import pyarrow as arrow
 import pytest
 from pyarrow import Table, parquet
 
-from audit import direct, passes
+from audit import direct, passes, period
+from audit.errors import AuditError
 from audit.listing import list_local
 from audit.passes import Passes
 from audit.reading import Intake, read
@@ -181,6 +183,25 @@ def test_what_is_not_as_it_should_be_is_read_by_spark(
     there = taken(spark, tmp_path)
     assert found(intake.rolled) == found(there.rolled)
     assert found(intake.files) == found(there.files)
+
+
+@pytest.mark.parametrize("least", [0, 2**40], ids=["direct", "by Spark"])
+def test_parquet_that_goes_between_two_passes_is_no_smaller_audit(
+    spark: "SparkSession", chain: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, least: int
+) -> None:
+    """Spark says nothing of it: some tables had its rows, and others not."""
+    monkeypatch.setattr(direct, "LEAST", least)
+    logs = shutil.copytree(chain / "log", tmp_path / "log")
+    within = period.within
+
+    def taken_away(intake: Intake, bounds: Any) -> Intake:
+        next(logs.rglob("*.parquet")).unlink()
+        return within(intake, bounds)
+
+    monkeypatch.setattr(period, "within", taken_away)
+    with pytest.raises(AuditError, match="taken away or written anew while it was read"):
+        audit(spark, Request([str(logs)], str(chain / "sites.csv"), tmp_path / "out"))
+    assert not (tmp_path / "out" / "report.html").exists()
 
 
 def test_rows_of_another_time_are_left_out_by_spark(spark: "SparkSession", chain: Path) -> None:

@@ -20,6 +20,11 @@ class Certificates:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.renew()
+
+    def renew(self) -> None:
+        """All of them, by other authorities: those before are worth nothing."""
+        folder = self.folder
         authority, stranger = trustme.CA(), trustme.CA()
         authority.cert_pem.write_to_path(folder / "authority.pem")
         stranger.cert_pem.write_to_path(folder / "stranger.pem")
@@ -75,6 +80,13 @@ async def test_a_mosquitto_that_wants_certificates(
         await network.send("hq", "queue:prices", [b"1", b"2"])
         await till.until(2)
         assert till.payloads() == ["1", "2"]
+    certificates.renew()
+    server.stop()
+    server.start()
+    with Listener(server.port, "-t", "$share/g/queue/orders", "-q", "1", "-i", "till") as till:
+        await network.until_known("hq", "queue:orders")
+        await network.send("hq", "queue:orders", [b"3"])
+        assert [each["payload"] for each in await till.until(1)] == ["3"]
 
 
 async def refuse_strangers(network: Network, certificates: Certificates, at: dict[str, Any]) -> None:

@@ -67,7 +67,6 @@ class RabbitBridge:
     def __init__(self, setup: Setup) -> None:
         self._setup = setup
         self._server = server_of(setup)
-        self._management = management_of(setup)
         self._wanted: frozenset[Destination] = frozenset()
         self._visit: Visit | None = None
 
@@ -76,11 +75,13 @@ class RabbitBridge:
 
     async def run(self, desk: Desk) -> None:
         opened: list[Connection] = []
+        self._server = server_of(self._setup)
+        management = management_of(self._setup, self._server)
         try:
             giving = await self._open(opened, f"sapwood {self._setup.node}, giving", self._server.vhost)
             taking = await self._open(opened, f"sapwood {self._setup.node}, taking", self._server.vhost)
             await claim(taking, giving, self._setup.tree, self._setup.node, self._setup.store)
-            visit = self._visit = Visit(self._setup, self._management, giving, taking, desk)
+            visit = self._visit = Visit(self._setup, management, giving, taking, desk)
             visit.want(self._wanted)
             hearing = taking
             if self._server.vhost != EVENTS_VHOST:
@@ -145,7 +146,7 @@ class RabbitBridge:
 
     async def inspect(self) -> list[Finding]:
         try:
-            return await inspect(self._setup, self._server, self._management)
+            return await inspect(self._setup, self._server, management_of(self._setup, self._server))
         except AmqpRefused as error:
             return [Finding(True, str(error), all_lines(self._setup, self._server))]
         except AmqpError as error:
