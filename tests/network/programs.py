@@ -209,7 +209,8 @@ class AmqpProducer(Producer):
         self._channel: Any = None
 
     def __enter__(self) -> Self:
-        self._connect()
+        with contextlib.suppress(pika.exceptions.AMQPError, OSError):  # killed now: a message tries again
+            self._connect()
         return self
 
     def __exit__(self, *exception: object) -> None:
