@@ -201,6 +201,11 @@ class Advertiser:
         """Digest of what has been offered (see `offers`)."""
         return self._tally.digest
 
+    def restore(self, withdrawn: Mapping[Destination, float]) -> None:
+        """After a start: topics that were withdrawn before it, and when, the latest last."""
+        for key, at in withdrawn.items():
+            _note(self._returned if key in self._offered else self._gone, key, at)
+
     def close(self) -> None:
         """Watch the table no more."""
         self._table.unwatch(self._on_change)

@@ -259,6 +259,7 @@ class NodeCore:
         self.statistics.begin()
         self.logical_addresses.begin()
         self.offers.begin()
+        self.advertising.begin()
         self.mesh.begin()
         if not self.role.has_parent:
             for parent in self.neighbourhood.parents():

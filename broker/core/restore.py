@@ -152,7 +152,7 @@ class Restoration:
         in_doubt = msgspec.msgpack.decode(ended, type=list[str]) if ended else []
         for neighbour in context.neighbours.values():
             neighbour.detail.down_since = neighbour.detail.down_since or max(context.clock.now, 0.001)
-            neighbour.broken_at = context.clock.now
+            neighbour.broken_at, neighbour.away_since = context.clock.now, neighbour.detail.down_since
             neighbour.held_before.node_started()
             neighbour.crashed = ended is None or neighbour.name in in_doubt
             context.touch(neighbour)

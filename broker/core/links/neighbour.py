@@ -76,7 +76,8 @@ class Neighbour:
     `former`: nodes that were below it, by when they left. What they sent may still come this way. `untold`:
     nodes below it that have moved, which it is to be told when its link is up. `we_hold`: all that it is to
     keep; `spool_holds`: of these, those that it is to keep while a spool of ours is full. `broken_at`: when
-    its link was lost last, or this node started (running time). `kin`: the other neighbours of its mesh;
+    its link was lost last, or this node started (running time). `away_since`: the same, or before that start,
+    if it was away then. `kin`: the other neighbours of its mesh;
     `group`: the smallest name of these and its own. `permit`: what a child may do, since `permitted_at`.
     `refusals`: what it was refused here, `refused_us`: what it has refused this node. `told_refusals`: how
     often this link was told of a refused bundle. `starts_anew`: when the link came up, one of the two had
@@ -110,6 +111,7 @@ class Neighbour:
     attempts: int = 0
     since: float = 0.0
     broken_at: float = 0.0
+    away_since: float = 0.0
     kin: frozenset[str] = _ALONE
     group: str = ""
     dormant: bool = False
@@ -324,7 +326,7 @@ class Neighbour:
     def disconnected(self, now: float, error: str) -> None:
         self._bytes_in, self._bytes_out = self.bytes_in, self.bytes_out
         self.link, self.since, self.error = None, now, error
-        self.broken_at = now
+        self.broken_at = self.away_since = now
         self.blocked = ""
         self.detail.down_since = now
 

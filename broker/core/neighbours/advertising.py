@@ -5,7 +5,7 @@ links, and what follows from a name that came or went.
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import partial
 from itertools import islice, takewhile
 from typing import Final
@@ -19,11 +19,12 @@ from broker.core.neighbours.relocation import Relocation
 from broker.core.policies.permits import ChildPermits
 from broker.core.policy import Policy
 from broker.core.routing.topics import Topics
-from broker.core.rows import FORMER, RouteRow
+from broker.core.rows import FORMER, MetaRow, RouteRow
 from broker.core.tree.offers import Offers
-from sapwood.protocol.destinations import Destination, Kind, domain
+from sapwood.protocol.destinations import Destination, Kind, domain, topic
 from sapwood.protocol.names import LOCAL
 from treeconnector import link_events as events
+from treeconnector.advertiser import MOST_RETURNED
 from treeconnector.advisories import RESYNC, Advertiser, Applied
 from treeconnector.frames import Advice
 from treeconnector.link import Link
@@ -33,6 +34,7 @@ from treeconnector.routes import Route
 _MAX_FORMER: Final = 10_000
 _TOLD: Final = {Relation.PARENT: "up", Relation.CHILD: "down", Relation.MESH: "mesh"}
 _TELL_AGAIN: Final = 0.5
+_WITHDRAWN: Final = "withdrawn:"
 _UNHEARD: Final = 60.0
 """Seconds before a link was lost: what was told on it then may not have been heard."""
 
@@ -46,7 +48,7 @@ class Advertising(Policy):
 
     __slots__ = (
         *("_context", "_following", "_heirs", "_left", "_neighbourhood", "_offers", "_permits"),
-        *("_relocation", "_topics", "heard", "told"),
+        *("_relocation", "_topics", "_withdrawn", "heard", "told"),
     )
 
     def __init__(
@@ -68,6 +70,7 @@ class Advertising(Policy):
         self._neighbourhood = neighbourhood
         self._left: list[Advice] = []
         self._heirs: set[str] = set()
+        self._withdrawn: dict[str, float] = {}
         self.heard: Counter[str] = Counter(up=0, down=0, mesh=0)
         self.told: Counter[str] = Counter(up=0, down=0, mesh=0)
 
@@ -317,9 +320,34 @@ class Advertising(Policy):
         if self.tells_upward:
             self._advise(self._neighbourhood.parents(), offers.up.take(now))
         if offers.down is not None:
-            self._advise(context.children(), offers.down.take(now))
+            self._advise(context.children(), down := offers.down.take(now))
+            self._note_withdrawn(down)
         if offers.beside is not None:
             self._advise(context.peers(), offers.beside.take(now))
+
+    def _note_withdrawn(self, advices: Iterable[Advice]) -> None:
+        """Keep on disk which topics a child that is away was not told of: they may be offered again."""
+        gone = [each.name for each in advices if each.op == "remove" and each.kind == Kind.TOPIC]
+        if not gone or all(child.up for child in self._context.children()):
+            return
+        transaction, now = self._context.custody.transaction, self._context.clock.now
+        for name in gone:
+            self._withdrawn.pop(name, None)
+            self._withdrawn[name] = now
+            transaction.put(MetaRow(_WITHDRAWN + name, str(now).encode()))
+            if len(self._withdrawn) > MOST_RETURNED:
+                oldest = next(iter(self._withdrawn))
+                del self._withdrawn[oldest]
+                transaction.delete(MetaRow, _WITHDRAWN + oldest)
+
+    def restore(self, meta: Mapping[str, bytes]) -> None:
+        found = [(float(at), name) for name, at in meta.items() if name.startswith(_WITHDRAWN)]
+        self._withdrawn = {name.removeprefix(_WITHDRAWN): at for at, name in sorted(found)}
+
+    def begin(self) -> None:
+        """After a start, once all routes are there."""
+        if self._offers.down is not None:
+            self._offers.down.restore({topic(name): at for name, at in self._withdrawn.items()})
 
     def next_deadline(self) -> float | None:
         """When `flush` has something to tell."""
@@ -353,7 +381,7 @@ class Advertising(Policy):
         if neighbour.link is not None and (up.held_count, up.held_digest) != offered:
             self.tell_all(neighbour, neighbour.link, offers)
         if neighbour.link is not None and neighbour.broken_at:
-            returned = self._permits.heard(neighbour, offers.returned(neighbour.broken_at - _UNHEARD))
+            returned = self._permits.heard(neighbour, offers.returned(neighbour.away_since - _UNHEARD))
             neighbour.link.say.advise(returned)
             self._count_told(neighbour, len(returned))
 

@@ -5,6 +5,7 @@ from itertools import pairwise
 import pytest
 from memory_broker import Broker
 
+from broker.core.neighbours import advertising
 from broker.core.routing.greetings import AT_ONCE
 from broker.core.rows import MetaRow, RetainedRow
 from broker.core.settings import QueuePolicy
@@ -14,6 +15,7 @@ from sapwood.protocol.destinations import Kind
 from sapwood.protocol.session_frames import Unsubscribe
 from simulation.clients import Producer, SimulatedConsumer
 from simulation.forest import Forest
+from simulation.site import Site
 
 
 def tree(forest: Forest, **settings: object) -> None:
@@ -93,9 +95,11 @@ def test_a_withdrawal_that_a_line_loses_and_an_interest_that_is_back_before_the_
     assert late.payloads == [b"9"]
 
 
-def test_an_interest_that_went_and_came_while_a_child_was_away(forest: Forest) -> None:
+@pytest.mark.parametrize("restarted", ["", "before it came", "after it came"])
+def test_an_interest_that_went_and_came_while_a_child_was_away(forest: Forest, restarted: str) -> None:
     """The child has given what it retains to the one before, and is told of a new one."""
     tree(forest)
+    north = forest["north"]
     forest.producer("york").send("topic:up/a", b"1", retained=True)
     first = forest.consumer("hq", "topic:up/#", "first")
     forest.settle(1.0)
@@ -107,12 +111,43 @@ def test_an_interest_that_went_and_came_while_a_child_was_away(forest: Forest) -
     leaves(first)
     forest.settle(200.0)
     assert kept(forest, "hq", "north", "york") == [0, 0, 1]
+    if restarted == "before it came":
+        _restart(forest, north)
     late = forest.consumer("hq", "topic:up/#", "late")
     forest.settle(100.0)
+    if restarted == "after it came":
+        _restart(forest, north)
     forest.cut_off.clear()
     forest.heal(10.0)
     assert late.payloads == [b"1"]
     assert kept(forest, "hq", "north", "york") == [1, 1, 1]
+    heard = forest["york"].core.advertising.heard["down"]
+    _restart(forest, north)
+    forest.heal(10.0)
+    assert forest["york"].core.advertising.heard["down"] == heard, "who was there is told nothing again"
+    assert late.payloads == [b"1"]
+
+
+def _restart(forest: Forest, site: Site) -> None:
+    site.crash()
+    site.boot()
+    forest.dial_all()
+    forest.settle(100.0)
+
+
+def test_of_topics_that_went_while_a_child_was_away_the_latest_are_known_after_a_start(
+    forest: Forest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(advertising, "MOST_RETURNED", 2)
+    tree(forest)
+    readers = [forest.consumer("hq", f"topic:t/{number}", f"r{number}") for number in range(4)]
+    forest.settle(1.0)
+    forest["york"].crash()
+    for reader in readers:
+        leaves(reader)
+        forest.settle(20.0)
+    rows = [row.name for row in forest["north"].disk.rows(MetaRow) if row.name.startswith("withdrawn:")]
+    assert sorted(rows) == ["withdrawn:t/2", "withdrawn:t/3"]
 
 
 def test_while_an_interest_lingers_what_it_brought_stays_and_is_renewed(forest: Forest) -> None:
