@@ -283,9 +283,15 @@ def _one_day(options: argparse.Namespace) -> Period:
         today = datetime.now(UTC).date()
         day = today - timedelta(days=1) if text == "yesterday" else date.fromisoformat(text)
         since = datetime(day.year, day.month, day.day, tzinfo=UTC)
-        return since, since + timedelta(days=1)
+        until = since + timedelta(days=1)
     except (ValueError, OverflowError):
         raise UsageError(f"--day {text}: expected a date such as 2026-03-14, or 'yesterday'") from None
+    if options.history and day == today:
+        raise UsageError(
+            f"--day {text} with --history: it is not over before 24 UTC, and would be kept as it is now:"
+            " expected a day that is"
+        )
+    return since, until
 
 
 def _moment(option: str, text: str) -> datetime | None:

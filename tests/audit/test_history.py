@@ -2,7 +2,7 @@
 old one."""
 
 import os
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -152,6 +152,7 @@ def test_a_day_that_is_there_starts_no_spark(tmp_path: Path, capsys: pytest.Capt
         (["--day", "2026-02-30"], "--day 2026-02-30: expected a date"),
         (["--day", "2026-03-01", "--since", "2026-03-01"], "expected one of them"),
         (["--history", "kept", "--until", "2026-03-01"], "expected one of them"),
+        (["--history", "kept", "--day", str(datetime.now(UTC).date())], "it is not over before 24 UTC"),
     ],
 )
 def test_times_that_are_none_are_refused_before_spark_starts(
