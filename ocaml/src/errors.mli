@@ -31,4 +31,5 @@ val unimplemented : string -> exn
 (** A skeleton's answer. *)
 
 val log : (string -> unit) ref
-(** Gets a line for each request that a server could not answer as asked. Standard error, unless it is set. *)
+(** Gets a line for each request that a server could not answer as asked, and where a node cannot be reached for more than
+    some seconds. Standard error, unless it is set. *)

@@ -17,6 +17,7 @@ module Make (Io : S.IO) = struct
     mutable opening : int;
     mutable kept : (string * (string * string) list) list;  (** requests that a new session needs again, the last first *)
     mutable stale : bool;
+    mutable lost : string;  (** why it was said that the node cannot be reached; "" = it is *)
     mutable renewed : int;
     mutable closed : bool;
     owner : int;  (** the process: one that was forked shares its lines, and would read its answers *)
@@ -32,6 +33,7 @@ module Make (Io : S.IO) = struct
   let shortest_login = 2.
   let first_pause = 0.05
   let longest_pause = 5.
+  let silent_pause = 1.
   let most_opening = 8
   let shortest_wait = 0.001
   let longest_wait = 0.2
@@ -148,6 +150,7 @@ module Make (Io : S.IO) = struct
     let prepare () =
       ask session line ~least:shortest_login ~until (`GET, path [ "login"; session.token ], session.proof, "")
       >>= fun _ ->
+      session.lost <- "";
       if session.closed then Io.fail Errors.Closed
       else if not was_stale then Io.return line
       else
@@ -206,8 +209,15 @@ module Make (Io : S.IO) = struct
         (match error with Errors.Refused _ -> back () | _ -> drop session line);
         Io.fail error)
 
-  let unreachable session said =
-    Errors.Connect_failed (Printf.sprintf "the node at %s:%d cannot be reached: %s" session.host session.port said)
+  let why_lost session said = Printf.sprintf "the node at %s:%d cannot be reached: %s" session.host session.port said
+  let unreachable session said = Errors.Connect_failed (why_lost session said)
+
+  (* Each reason once: a certificate that has ended is waited for like a node that is away. *)
+  let tell_lost session said =
+    if session.lost <> said then begin
+      session.lost <- said;
+      !Errors.log (Printf.sprintf "sapwood: ! %s; it is tried again" (why_lost session said))
+    end
 
   let is_forked session = Unix.getpid () <> session.owner
   let never () = infinity
@@ -225,7 +235,9 @@ module Make (Io : S.IO) = struct
           (function
             | Broken _ when session.closed -> Io.fail Errors.Closed
             | Broken said when Unix.gettimeofday () +. pause > until () -> Io.fail (unreachable session said)
-            | Broken _ -> Io.sleep (jittered pause) >>= fun () -> attempt (Float.min (2. *. pause) longest_pause)
+            | Broken said ->
+                if pause > silent_pause then tell_lost session said;
+                Io.sleep (jittered pause) >>= fun () -> attempt (Float.min (2. *. pause) longest_pause)
             | error -> Io.fail error)
     in
     attempt first_pause
@@ -257,6 +269,7 @@ module Make (Io : S.IO) = struct
             opening = 0;
             kept = [];
             stale = false;
+            lost = "";
             renewed = 0;
             closed = false;
             owner = Unix.getpid ();

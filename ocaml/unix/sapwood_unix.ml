@@ -174,7 +174,7 @@ module Io = struct
               in_time socket (fun () -> Unix.connect descriptor ai_addr);
               socket)
         in
-        try line () with Unix.Unix_error _ when others <> [] -> reached others)
+        try line () with (Unix.Unix_error _ | Failure _) when others <> [] -> reached others)
 
   let connect place host port =
     let socket = reached (Unix.getaddrinfo host (string_of_int port) [ AI_SOCKTYPE SOCK_STREAM ]) in

@@ -4,7 +4,7 @@ import asyncio
 import os
 import ssl
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -13,7 +13,7 @@ from harness import PATIENCE, Network
 from test_29_tls import issue
 from test_113_channels_in_ocaml import BESIDE, Program, closed, given_by, says, told
 
-from sapwood import Rpc, channels, connect
+from sapwood import NobodyServes, Rpc, channels, connect
 
 KINDS = pytest.mark.parametrize("kind", ["unix", "lwt"])
 
@@ -69,6 +69,35 @@ async def test_calls_and_channels_go_over_tls(kind: str, network: Network, ocaml
             with await channels.take(client, await given_by(client)) as taken:
                 assert await told(maker, "write 5", "finish") == ["made", "written"]
                 assert await asyncio.to_thread(taken.socket.recv, 9) == bytes(range(0, 35, 7))
+
+
+async def test_a_node_that_is_not_believed_any_more_is_told_and_waited_for(
+    network: Network, ocaml: Path
+) -> None:
+    """As one whose certificate has ended. The file of authorities is read again for each line."""
+    url, ca = await with_tls(network, "127.0.0.1")
+    async with (
+        program(ocaml, "library", "unix", "serve", url, "echo", ca=ca) as server,
+        asyncio.timeout(PATIENCE),
+    ):
+        assert await says(server) == "serving"
+        network.kill("hq")
+        others = trustme.CA()
+        issue(network.folder, others, "hq", "127.0.0.1")
+        await network.launch("hq")
+        assert server.stderr is not None
+        said = ""
+        while "certificate verify failed" not in said:
+            said = (await server.stderr.readline()).decode()
+            assert f"sapwood: ! the node at 127.0.0.1:{network.ports['hq']} cannot be reached: " in said
+            assert said.endswith("; it is tried again\n")
+        others.cert_pem.write_to_path(Path(ca))
+        answer = None
+        async with connect(url, ca=ca) as client, Rpc(client, timeout=PATIENCE) as rpc:
+            while answer is None:
+                with suppress(NobodyServes):
+                    answer = await rpc.call("echo", "echo", text="x")
+        assert answer == {"text": "x"}
 
 
 @KINDS
