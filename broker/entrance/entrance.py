@@ -98,6 +98,7 @@ class Entrance(Policy):
         self._key = secrets.token_bytes(32)
         self._known: dict[str, bytes] = {}
         self._nobody = of_nobody()
+        self._of_secret = Rights()
         self._accounts: WeakValueDictionary[str, Rights] = WeakValueDictionary()
         self._certificates: WeakValueDictionary[Shown, Rights] = WeakValueDictionary()
         self._thread = Threads("sapwood-passwords")
@@ -161,7 +162,7 @@ class Entrance(Policy):
     def _try(self, caller: Caller, done: Outcome) -> None:
         """Compare what was said. The session secret opens under any name: MQTT clients have to give one."""
         if self._policy.secret and _same(caller.secret, self._policy.secret):
-            done(FULL)
+            done(self._of_secret)
         elif not caller.account:
             text = "wrong session secret" if self._policy.secret else "this node has no session secret"
             self._fail(caller, NotLoggedIn(f"{text}: {self._how()}"), done)
@@ -302,8 +303,12 @@ class Entrance(Policy):
         return rights
 
     def configure(self, policy: EntrancePolicy) -> None:
-        """The site's file was read again: whose account is not what it was has to log in again."""
+        """The site's file was read again: whose account is not what it was has to log in again, and whoever
+        came in with a session secret that is another one now."""
         before, self._policy = self._policy, policy
+        if before.secret != policy.secret:
+            self._send_away(self._of_secret)
+            self._of_secret = Rights()
         for name, rights in list(self._accounts.items()):
             if before.accounts.get(name) != policy.accounts.get(name):
                 del self._accounts[name]
@@ -323,9 +328,10 @@ class Entrance(Policy):
 
     def _send_away(self, rights: Rights) -> None:
         rights.ended = True
-        for session in [each for each in self._sessions() if each.rights is rights]:
-            for connection in list(session.connections):
-                _log.info("- %s at %s: %s", rights.who, connection.address, CHANGED)
+        for connection in [each for session in self._sessions() for each in session.connections]:
+            if connection.rights is rights:
+                who = rights.who or "the session secret"
+                _log.info("- %s at %s: %s", who, connection.address, CHANGED)
                 connection.end(CHANGED)
 
 

@@ -5,7 +5,8 @@ import asyncio
 import pytest
 
 from broker.core.errors import NotLoggedIn, SwitchError
-from broker.core.sessions.rights import FULL, Rights
+from broker.core.sessions.rights import CHANGED, FULL, Rights
+from broker.core.sessions.sessions import Connection, Session
 from broker.entrance.entrance import Caller, Entrance
 from broker.entrance.passwords import Hashed, hashed, read
 from broker.entrance.policy import EntrancePolicy, Known
@@ -65,9 +66,27 @@ async def test_without_a_proof(policy: EntrancePolicy, near: bool, far: bool) ->
 async def test_the_session_secret_gives_every_right_under_any_name(near: bool) -> None:
     policy = EntrancePolicy(secret="word", accounts=ACCOUNTS)
     for name in ("", "anybody", "till"):
-        assert await found(policy, caller(near=near, account=name, secret="word")) is FULL
+        rights = await found(policy, caller(near=near, account=name, secret="word"))
+        assert isinstance(rights, Rights)
+        assert (rights.permit, rights.who, rights.ended) == (None, "", False)
     assert await found(policy, caller(near=near, secret="wrong")) == "NOT_LOGGED_IN"
     assert await found(policy, caller(near=near, secret=WORD)) == "NOT_LOGGED_IN"
+
+
+async def test_whoever_came_in_with_a_secret_that_is_another_one_by_now_logs_in_again() -> None:
+    """Whoever had learned the old one stayed until his line broke."""
+    ended: list[str] = []
+    session = Session("1")
+    entrance = Entrance("hq", EntrancePolicy(secret="word"), sessions=lambda: (session,))
+    came = await entrance.admitted(caller(secret="word"))
+    for rights in (came, FULL):
+        session.connections[Connection(print, "there", rights=rights, end=ended.append)] = None
+    entrance.configure(EntrancePolicy(secret="word", accounts=ACCOUNTS))
+    assert (ended, came.ended) == ([], False)
+    entrance.configure(EntrancePolicy(secret="another"))
+    assert (ended, came.ended) == ([CHANGED], True)
+    assert not (await entrance.admitted(caller(secret="another"))).ended
+    entrance.close()
 
 
 @pytest.mark.parametrize("near", [True, False])
