@@ -17,6 +17,7 @@ from broker.core.messages.queue_names import queue_name_of
 from broker.core.messages.summaries import PAGE
 from broker.core.neighbours.relocation import Relocation
 from broker.core.policies.backpressure import Backpressure
+from broker.core.policy import Policy
 from broker.core.routing.arrivals import Arrivals
 from broker.core.routing.subscriptions import Subscription
 from broker.core.routing.topics import Topics
@@ -73,8 +74,7 @@ class Housekeeping:
     def run(self) -> None:
         context, clock, custody = self._context, self._context.clock, self._context.custody
         self.next = clock.now + _EVERY
-        for policy in context.policies.second_passed:
-            policy.second_passed()
+        context.policies.tell(Policy.second_passed)
         if custody.expiry.is_due(clock.now):
             clock.go_on(self._expired, self._expired)
         if self._is_full_of_dead():

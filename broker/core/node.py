@@ -44,7 +44,7 @@ from broker.core.policies.loans import Loans
 from broker.core.policies.permits import ChildPermits
 from broker.core.policies.replies import Replies
 from broker.core.policies.statistics import COUNTED, Statistics
-from broker.core.policy import Policies
+from broker.core.policy import Policies, Policy
 from broker.core.restore import Restoration, Rows
 from broker.core.routing.addresses import LogicalAddresses
 from broker.core.routing.admission import MessageAdmission
@@ -340,8 +340,7 @@ class NodeCore:
                 self.admission.handle(link, link.handle_timer(self.clock.now))
         self.clock.run_due()
         for key in self.interests.expire(self.clock.now):
-            for policy in self.policies.local_route_changed:
-                policy.local_route_changed(key)
+            self.policies.tell(Policy.local_route_changed, key)
         if self.clock.now >= self.housekeeping.next:
             self._keep_ticks(_TICKS_AT_LEAST)
             self.housekeeping.run()

@@ -7,9 +7,10 @@ Law: a question is answered by the first that has something to say. An observer 
 that it is told of.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, fields
 from functools import cache
-from typing import Final
+from typing import Concatenate, Final, ParamSpec, TypeVar
 
 from broker.core.links.neighbour import Neighbour
 from broker.core.messages.queue import Backlog, Queue, QueueEntry, StoredBundle
@@ -18,6 +19,9 @@ from sapwood.protocol.destinations import Destination, Kind
 from treeconnector.edge import BrokerDelivery
 from treeconnector.frames import Advice
 from treeconnector.link_events import Event, LinkUp, OfStream
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class Policy:
@@ -53,9 +57,9 @@ class Policy:
         """Was a bundle that is refused taken on before, so that nothing is lost with it?"""
         return False
 
-    def has_room_for_refused(self, neighbour: Neighbour, size: int) -> bool:
-        """May a refused bundle of `size` bytes be kept among the dead letters?"""
-        return True
+    def lacks_room_for_refused(self, neighbour: Neighbour, size: int) -> bool:
+        """Are there too many dead letters for a refused bundle of `size` bytes?"""
+        return False
 
     def why_not_go_on(self, entry: QueueEntry) -> str:
         """May a bundle that was taken on still go to a consumer or a neighbour?"""
@@ -232,79 +236,37 @@ class Policy:
         """These are for the site's broker."""
 
 
-_MOMENTS: Final = tuple(name for name in vars(Policy) if not name.startswith("_"))
+_NOBODY: Final = Policy()
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Policies:
-    """The policies of a node. For each method of `Policy`: those that override it, in order.
+    """The policies of a node, in order. Made before what asks it, and filled once everything is there.
 
-    Made before what asks it, and filled once everything is there.
+    A method of `Policy` that is asked or told for each message has those here that override it, and whoever
+    moves messages goes through these: nobody else costs anything then. For all other methods: `tell`, `ask`.
     """
 
-    __slots__ = ("order", *_MOMENTS)
-
-    order: tuple[Policy, ...]
-    restore: tuple[Policy, ...]
-    why_not_enter: tuple[Policy, ...]
-    why_not_above: tuple[Policy, ...]
-    why_not_answer: tuple[Policy, ...]
-    why_not_take: tuple[Policy, ...]
-    is_twin: tuple[Policy, ...]
-    has_room_for_refused: tuple[Policy, ...]
-    why_not_go_on: tuple[Policy, ...]
-    must_stay: tuple[Policy, ...]
-    may_retain: tuple[Policy, ...]
-    why_not_tell: tuple[Policy, ...]
-    owner_of: tuple[Policy, ...]
-    takes_from_site: tuple[Policy, ...]
-    is_answered: tuple[Policy, ...]
-    is_nobodys: tuple[Policy, ...]
-    is_offered_up: tuple[Policy, ...]
-    may_go_back_up: tuple[Policy, ...]
-    named: tuple[Policy, ...]
-    is_wanted: tuple[Policy, ...]
-    is_settling: tuple[Policy, ...]
-    has_just_gone: tuple[Policy, ...]
-    bundle_arrived: tuple[Policy, ...]
-    refused: tuple[Policy, ...]
-    kept_refused: tuple[Policy, ...]
-    follows_node: tuple[Policy, ...]
-    is_unknown: tuple[Policy, ...]
-    is_kept: tuple[Policy, ...]
-    doomed: tuple[Policy, ...]
-    static_routes_changed: tuple[Policy, ...]
-    routed: tuple[Policy, ...]
-    sent: tuple[Policy, ...]
-    acknowledged: tuple[Policy, ...]
-    waits_for_lost: tuple[Policy, ...]
-    forgotten: tuple[Policy, ...]
-    retained_anew: tuple[Policy, ...]
-    replaced: tuple[Policy, ...]
-    consumer_changed: tuple[Policy, ...]
-    local_route_changed: tuple[Policy, ...]
-    interest_changed: tuple[Policy, ...]
-    transient_ended: tuple[Policy, ...]
-    queue_destroyed: tuple[Policy, ...]
-    subscription_ended: tuple[Policy, ...]
-    abandoned: tuple[Policy, ...]
-    second_passed: tuple[Policy, ...]
-    link_up: tuple[Policy, ...]
-    link_down: tuple[Policy, ...]
-    said: tuple[Policy, ...]
-    streamed: tuple[Policy, ...]
-    neighbour_gone: tuple[Policy, ...]
-    names_changed: tuple[Policy, ...]
-    permit_changed: tuple[Policy, ...]
-    withdrawn: tuple[Policy, ...]
-    permits_changed: tuple[Policy, ...]
-    mesh_changed: tuple[Policy, ...]
-    authorities_told: tuple[Policy, ...]
-    wanted_changed: tuple[Policy, ...]
-    for_site: tuple[Policy, ...]
-
-    def __init__(self) -> None:
-        self.order = ()
-        self.add(())
+    order: tuple[Policy, ...] = ()
+    why_not_enter: tuple[Policy, ...] = ()
+    why_not_above: tuple[Policy, ...] = ()
+    why_not_take: tuple[Policy, ...] = ()
+    why_not_go_on: tuple[Policy, ...] = ()
+    must_stay: tuple[Policy, ...] = ()
+    may_retain: tuple[Policy, ...] = ()
+    is_answered: tuple[Policy, ...] = ()
+    is_nobodys: tuple[Policy, ...] = ()
+    named: tuple[Policy, ...] = ()
+    is_wanted: tuple[Policy, ...] = ()
+    is_unknown: tuple[Policy, ...] = ()
+    is_kept: tuple[Policy, ...] = ()
+    bundle_arrived: tuple[Policy, ...] = ()
+    follows_node: tuple[Policy, ...] = ()
+    routed: tuple[Policy, ...] = ()
+    sent: tuple[Policy, ...] = ()
+    acknowledged: tuple[Policy, ...] = ()
+    streamed: tuple[Policy, ...] = ()
+    _places: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         return f"<Policies {', '.join(type(policy).__name__ for policy in self.order)}>"
@@ -312,21 +274,36 @@ class Policies:
     def add(self, policies: Iterable[Policy]) -> None:
         """These come after those that are there."""
         self.order = (*self.order, *policies)
-        for places, moments in _overridden(tuple(map(type, self.order))):
-            asked = tuple(self.order[place] for place in places)
-            for moment in moments:
-                setattr(self, moment, asked)
+        self._places = _overridden(tuple(map(type, self.order)))
+        for name, places in self._places.items():
+            if name in _EACH_MESSAGE:
+                setattr(self, name, tuple(self.order[place] for place in places))
+
+    def tell(self, moment: Callable[Concatenate[Policy, P], None], *said: P.args, **more: P.kwargs) -> None:
+        """Tell all that want to know of a moment, such as `Policy.link_down`."""
+        for place in self._places.get(moment.__name__, ()):
+            getattr(self.order[place], moment.__name__)(*said, **more)
+
+    def ask(self, question: Callable[Concatenate[Policy, P], T], *said: P.args, **more: P.kwargs) -> T:
+        """The answer of the first that has something to say to a question, such as `Policy.owner_of`."""
+        for place in self._places.get(question.__name__, ()):
+            answer: T = getattr(self.order[place], question.__name__)(*said, **more)
+            if answer:
+                return answer
+        return question(_NOBODY, *said, **more)
+
+
+_EACH_MESSAGE: Final = frozenset(each.name for each in fields(Policies))
 
 
 @cache
-def _overridden(kinds: tuple[type[Policy], ...]) -> tuple[tuple[tuple[int, ...], tuple[str, ...]], ...]:
-    """The places of those that override the same methods, with these methods. Nodes are alike in it."""
-    found: dict[tuple[int, ...], list[str]] = {}
-    for moment in _MOMENTS:
-        plain = getattr(Policy, moment)
-        places = tuple(place for place, kind in enumerate(kinds) if getattr(kind, moment) is not plain)
-        found.setdefault(places, []).append(moment)
-    return tuple((places, tuple(moments)) for places, moments in found.items())
+def _overridden(kinds: tuple[type[Policy], ...]) -> Mapping[str, tuple[int, ...]]:
+    """For each method the places of those that override it. Nodes are alike in it."""
+    return {
+        name: tuple(place for place, kind in enumerate(kinds) if getattr(kind, name) is not plain)
+        for name, plain in vars(Policy).items()
+        if not name.startswith("_")
+    }
 
 
 def first_reason(reasons: Iterable[str]) -> str:

@@ -18,6 +18,7 @@ from broker.core.neighbours.following import Following
 from broker.core.neighbours.neighbourhood import Neighbourhood
 from broker.core.operations.removal import Removal
 from broker.core.operations.static_routing import StaticRouting
+from broker.core.policy import Policy
 from broker.core.routing.arrivals import Arrivals
 from broker.core.routing.subscriptions import SHARED, Subscription
 from broker.core.routing.topics import Topics
@@ -104,8 +105,7 @@ class Restoration:
     def run(self, meta: Mapping[str, bytes], loaded: Rows) -> None:
         """`meta`: the values among the rows, by their names."""
         policies = self._context.policies
-        for policy in policies.restore:
-            policy.restore(meta)
+        policies.tell(Policy.restore, meta)
         self._custody.restore_doubt(int(meta.get(DOUBTED, b"0")))
         self._neighbours(loaded, meta.get(ENDED))
         self._ancestry.restore_chain(meta)
@@ -120,8 +120,7 @@ class Restoration:
             header = own_header(retained.header)
             for gone in self._topics.retained.put(retained.topic, header, retained.body):
                 self._custody.transaction.delete(RetainedRow, gone)
-                for policy in policies.forgotten:
-                    policy.forgotten(gone)
+                policies.tell(Policy.forgotten, gone)
         for seen in sorted(loaded.rows(SeenRow), key=lambda row: row.at):
             self._arrivals.seen.restore(seen)
         self._subscriptions(loaded)

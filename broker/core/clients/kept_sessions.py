@@ -127,8 +127,7 @@ class KeptSession:
             if (shared := self._shared(name)) is not None:
                 shared.holders = max(shared.holders - 1, 0)
                 if not (shared.attached or shared.lasts):
-                    for policy in self._context.policies.subscription_ended:
-                        policy.subscription_ended(shared.id)
+                    self._context.policies.tell(Policy.subscription_ended, shared.id)
 
     def _shared(self, name: str) -> Subscription | None:
         """The shared subscription of which a value is."""
@@ -266,8 +265,7 @@ class KeptSessions(Policy):
             session.drop(name)
             found = self._topics.durable(token, name.removeprefix(READS)) if name.startswith(READS) else None
             if found is not None:
-                for policy in self._context.policies.subscription_ended:
-                    policy.subscription_ended(found.id)
+                self._context.policies.tell(Policy.subscription_ended, found.id)
         if not session.values:
             del self._ending[token]
             self._leave_space(space_of(token))

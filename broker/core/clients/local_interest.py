@@ -1,6 +1,7 @@
 """Interest of this node's own consumers: the routing table learns of each that comes or goes, and the log."""
 
 from broker.core.context import Context
+from broker.core.policy import Policy
 from broker.core.routing.subscriptions import Subscription
 from broker.core.routing.topics import Topics
 from broker.core.sessions.sessions import PushConsumer
@@ -28,14 +29,11 @@ class LocalInterest:
         context, policies = self._context, self._context.policies
         self._events += 1
         cause = f"{context.name}:{context.identity.start}:{self._events}"
-        for policy in policies.consumer_changed:
-            policy.consumer_changed(op, key, cause)
+        policies.tell(Policy.consumer_changed, op, key, cause)
         change = self._interests.add if op == "add" else self._interests.remove
         if change(key, consumer, cause, context.clock.now):
-            for policy in policies.local_route_changed:
-                policy.local_route_changed(key)
-        for policy in policies.interest_changed:
-            policy.interest_changed(key)
+            policies.tell(Policy.local_route_changed, key)
+        policies.tell(Policy.interest_changed, key)
 
     def came(self, consumer: PushConsumer) -> None:
         """It reads a queue; one of a session's own is nobody else's business."""

@@ -22,6 +22,7 @@ from broker.core.delivery.delivery import Dispatcher
 from broker.core.errors import BadRequest, NotFound, NotLoggedIn, SwitchError
 from broker.core.messages.queue import Queue
 from broker.core.messages.queue_names import TRANSIENT
+from broker.core.policy import Policy
 from broker.core.routing.admission import MessageAdmission
 from broker.core.routing.forwarding import Forwarder
 from broker.core.routing.subscriptions import SHARED
@@ -113,7 +114,10 @@ class Switch:
         if connection.session is not None and connection.session.token != token:
             raise BadRequest("this connection is logged in to another session already")
         session = self.sessions.get(token)
-        owner = session.rights.who if session is not None else rights.who or self._owner_of(token)
+        if session is not None:
+            owner = session.rights.who
+        else:
+            owner = rights.who or self._policies.ask(Policy.owner_of, token)
         if owner != rights.who:
             raise SwitchError(f"this session is of {owner or 'somebody else'}: choose another name for yours")
         if session is None:
@@ -121,10 +125,6 @@ class Switch:
         session.connections[connection] = None
         connection.session, connection.heard = session, self._context.clock.now
         return session
-
-    def _owner_of(self, token: str) -> str:
-        """Whose a session of that name would be, '' = of nobody in particular."""
-        return next(filter(None, (policy.owner_of(token) for policy in self._policies.owner_of)), "")
 
     def close(self, connection: Connection) -> None:
         """A connection is gone. With its session's last one the session ends."""
@@ -159,8 +159,7 @@ class Switch:
         for _ in range(min(most, len(session.transient))):
             name = session.transient.pop()
             if name not in heir.transient:
-                for policy in self._policies.transient_ended:
-                    policy.transient_ended(name)
+                self._policies.tell(Policy.transient_ended, name)
 
     def _session(self, connection: Connection) -> Session:
         if connection.session is None:
@@ -180,8 +179,7 @@ class Switch:
     def destroy(self, connection: Connection, name: str) -> None:
         """Delete a queue with all its messages; its readers end. Raises `NotFound`, or `SwitchError`."""
         name = self.local_queues.deletable(self._session(connection), name)
-        for policy in self._policies.queue_destroyed:
-            policy.queue_destroyed(name)
+        self._policies.tell(Policy.queue_destroyed, name)
 
     def names(self, connection: Connection, prefix: str, *, read: bool) -> Iterator[str]:
         """The first queues made here whose names begin so, in order; `read`: only those with a consumer.
@@ -281,8 +279,7 @@ class Switch:
     def _end_durable(self, session: Session, name: str) -> None:
         if (found := self._topics.durable(session.token, name)) is None:
             raise NotFound(f"this session has no durable subscription {name!r}")
-        for policy in self._policies.subscription_ended:
-            policy.subscription_ended(found.id)
+        self._policies.tell(Policy.subscription_ended, found.id)
 
     def acknowledge(self, line: Connection, transfer: int, done: Outcome, *, rejected: str = "") -> None:
         """One message is dealt with; `done` is called after the commit. `rejected`: it is a dead letter."""

@@ -18,6 +18,7 @@ from broker.core.neighbours.mesh import OwnMesh
 from broker.core.neighbours.neighbourhood import Neighbourhood
 from broker.core.neighbours.relocation import Relocation
 from broker.core.policies.permits import ChildPermits
+from broker.core.policy import Policy
 from broker.core.routing.topics import Topics
 from broker.core.rows import ENDED, MetaRow
 from broker.core.tree.ancestry import Ancestry
@@ -122,8 +123,7 @@ class LinkAdmission:
                     for policy in self._context.policies.streamed:
                         policy.streamed(neighbour, event)
                 elif not self._custody.said(neighbour, event):
-                    for policy in self._context.policies.said:
-                        policy.said(neighbour, event)
+                    self._context.policies.tell(Policy.said, neighbour, event)
 
     # --- handshake
 
@@ -268,8 +268,7 @@ class LinkAdmission:
         if hello.mesh or self._lookup.meshed or neighbour.relation is not Relation.CHILD:
             self._neighbourhood.look_again()
         self._neighbourhood.wake(neighbour)
-        for policy in context.policies.link_up:
-            policy.link_up(neighbour, event)
+        context.policies.tell(Policy.link_up, neighbour, event)
         self._neighbourhood.go_on(neighbour)
         if neighbour.relation is Relation.CHILD:
             self._relocation.settle(neighbour)

@@ -363,8 +363,7 @@ class Advertising(Policy):
         return not parents or any(parent.up for parent in parents)
 
     def _advise(self, neighbours: list[Neighbour], advices: list[Advice]) -> None:
-        for policy in self._context.policies.withdrawn:
-            policy.withdrawn(advices)
+        self._context.policies.tell(Policy.withdrawn, advices)
         for neighbour in neighbours if advices else ():
             if neighbour.link is not None:
                 told = self._permits.heard(neighbour, advices)

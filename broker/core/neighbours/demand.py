@@ -177,9 +177,9 @@ class Demand(Policy):
         if kind == Kind.TOPIC and self._told[child.name][name] is False:
             return False
         if kind not in self._is_settling:
-            self._is_settling[kind] = any(policy.is_settling(kind) for policy in policies.is_settling)
-        has_gone = (policy.has_just_gone(destination) for policy in policies.has_just_gone)
-        return self._is_settling[kind] or (kind == Kind.QUEUE and any(has_gone))
+            self._is_settling[kind] = policies.ask(Policy.is_settling, kind)
+        has_gone = kind == Kind.QUEUE and policies.ask(Policy.has_just_gone, destination)
+        return self._is_settling[kind] or has_gone
 
     # --- what the parents answer
 

@@ -200,8 +200,7 @@ class Following(Policy):
             queue.unfollowed = 0
         for neighbour in list(self._context.neighbours.values()):
             if not neighbour.up and self._key(neighbour.queue) == trail.key:
-                for policy in self._context.policies.waits_for_lost:
-                    policy.waits_for_lost(neighbour)
+                self._context.policies.tell(Policy.waits_for_lost, neighbour)
 
     def must_stay(self, entry: QueueEntry) -> bool:
         """Before an entry leaves its queue: has each heir got it? If that takes too long, it is to stay."""

@@ -195,8 +195,7 @@ class OwnMesh(Policy):
                 self.greet(neighbour)
 
     def _names_changed(self, names: Iterable[str]) -> None:
-        for policy in self._context.policies.names_changed:
-            policy.names_changed(tuple(names))
+        self._context.policies.tell(Policy.names_changed, tuple(names))
 
     def _keep_left(self, names: list[str]) -> None:
         self._left = names
@@ -233,8 +232,7 @@ class OwnMesh(Policy):
             case events.MeshChanged(members, left):
                 self.changed_at(neighbour, members, left)
             case events.PeerAuthorities(certificates) if neighbour.relation is Relation.PARENT:
-                for policy in self._context.policies.authorities_told:
-                    policy.authorities_told(certificates)
+                self._context.policies.tell(Policy.authorities_told, certificates)
             case events.PeerLeft():
                 self._peer_left(neighbour)
             case _:
@@ -333,8 +331,7 @@ class OwnMesh(Policy):
         )
 
     def _look_whom_to_dial(self) -> None:
-        for policy in self._context.policies.mesh_changed:
-            policy.mesh_changed()
+        self._context.policies.tell(Policy.mesh_changed)
 
     def _look_later(self) -> None:
         """Whom to dial, when a node that is away has not dialled for long."""

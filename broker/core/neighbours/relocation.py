@@ -279,8 +279,7 @@ class Relocation(Policy):
         context = self._context
         if neighbour.link is not None:
             self._links.drop(neighbour, "forgotten")
-        for policy in context.policies.neighbour_gone:
-            policy.neighbour_gone(neighbour, MOVED if moved else "left")
+        context.policies.tell(Policy.neighbour_gone, neighbour, MOVED if moved else "left")
         context.custody.transaction.delete(LinkRow, neighbour.name)
         numbered = neighbour.empty_outbox()
         self._loans.may_have_arrived(neighbour, numbered)

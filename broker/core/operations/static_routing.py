@@ -143,6 +143,5 @@ class StaticRouting(Policy):
         self._look_again()
 
     def _look_again(self) -> None:
-        for policy in self._context.policies.static_routes_changed:
-            policy.static_routes_changed()
+        self._context.policies.tell(Policy.static_routes_changed)
         self._forwarder.look_again(self._context.custody.queues.values())

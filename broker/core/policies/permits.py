@@ -255,8 +255,7 @@ class ChildPermits(Policy):
         """What is granted may have changed: for which children has it? `again`: look at all routes."""
         policies = self._context.policies
         self._above = {parent: Permit(rules) for parent, rules in self._told.items()}
-        for policy in policies.permits_changed:
-            policy.permits_changed()
+        policies.tell(Policy.permits_changed)
         for neighbour in self._context.children():
             permit = self.permit_of(neighbour.name)
             changed = permit.grants != neighbour.permit.grants
@@ -267,8 +266,7 @@ class ChildPermits(Policy):
                 neighbour.permitted_at = self._context.clock.now
                 self._admission.begin_share(neighbour.name)
             if neighbour.held.limit(self.limits(neighbour.name)) or changed or again:
-                for policy in policies.permit_changed:
-                    policy.permit_changed(neighbour, anew=changed)
+                policies.tell(Policy.permit_changed, neighbour, anew=changed)
                 self._sweep(neighbour)
 
     def _sweep(self, neighbour: Neighbour) -> None:
@@ -384,17 +382,17 @@ class ChildPermits(Policy):
             neighbour.told_refusals += 1
             link.say.decline([destination], why)
 
-    def has_room_for_refused(self, neighbour: Neighbour, size: int) -> bool:
-        """Is there room among the dead letters for one more bundle that this child was refused?"""
+    def lacks_room_for_refused(self, neighbour: Neighbour, size: int) -> bool:
+        """Are there too many dead letters for one more bundle that this child was refused?"""
         if not neighbour.permit:
-            return True
+            return False
         dead = self._context.custody.dead
         kept = [entry for entry in self._dead.get(neighbour.name, ()) if entry.open and entry.queue is dead]
         self._dead[neighbour.name] = kept
         if len(kept) < _KEPT and sum(entry.stored.size for entry in kept) + size <= _KEPT_BYTES:
-            return True
+            return False
         self._context.counters["refused_unkept"] += 1
-        return False
+        return True
 
     def kept_refused(self, neighbour: Neighbour, entry: QueueEntry) -> None:
         if neighbour.permit:

@@ -83,8 +83,7 @@ class Replies(Policy):
             return ""  # a part of it went just now
         why = self.why_not(came, header, Opening(header, self._context.custody.body(entry)))
         if why:
-            for policy in self._context.policies.refused:
-                policy.refused(came, header.destination, why)
+            self._context.policies.tell(Policy.refused, came, header.destination, why)
         else:
             self._looked_at = looked_at
         return why

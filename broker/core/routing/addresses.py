@@ -23,7 +23,7 @@ from broker.core.delivery.delivery import Dispatcher
 from broker.core.links.neighbour import Neighbour
 from broker.core.lookup import Lookup
 from broker.core.messages.queue import Queue, StoredBundle
-from broker.core.policy import Policy, first_reason
+from broker.core.policy import Policy
 from broker.core.routing.forwarding import Forwarder
 from broker.core.routing.questions import Questions
 from sapwood.protocol.destinations import Destination, Kind, domain
@@ -221,9 +221,8 @@ class LogicalAddresses(Policy):
     def _asked(self, neighbour: Neighbour, keys: list[str]) -> None:
         self.counters["who_has_in"] += len(keys)
         known: list[Entry] = []
-        policies = self._context.policies.why_not_tell
         for key in keys:
-            why = first_reason(policy.why_not_tell(neighbour, key) for policy in policies)
+            why = self._context.policies.ask(Policy.why_not_tell, neighbour, key)
             if not why and (entry := self._known(key)) is not None:
                 known.append(entry)
                 continue
@@ -246,8 +245,7 @@ class LogicalAddresses(Policy):
 
     def _denied(self, neighbour: Neighbour, found: Whereabouts) -> bool:
         """It may have asked for an incarnation, and is not to know of the node that has it."""
-        policies = self._context.policies.why_not_tell
-        why = first_reason(policy.why_not_tell(neighbour, found.name) for policy in policies)
+        why = self._context.policies.ask(Policy.why_not_tell, neighbour, found.name)
         if why and neighbour.link is not None:
             neighbour.link.say.nobody([found.name, incarnation_text(found.incarnation)], why)
         return bool(why)
@@ -381,8 +379,7 @@ class LogicalAddresses(Policy):
             self._forwarder.dispatch(queue)
             return 1
         queue.end_rest()
-        for policy in context.policies.doomed:
-            policy.doomed(queue)
+        context.policies.tell(Policy.doomed, queue)
         few = min(len(queue.waiting), PART)
         for _ in range(few):
             queued = queue.waiting.popleft()
@@ -435,8 +432,8 @@ class LogicalAddresses(Policy):
         parents = [each for each in context.parents.values() if each.up]
         if context.lacks_parent or (context.role.has_parent and not parents):
             return
-        offers = [policy.is_offered_up for policy in context.policies.is_offered_up]
-        due = [name for name in self._untold if not parents or any(said(domain(name)) for said in offers)]
+        ask = context.policies.ask
+        due = [name for name in self._untold if not parents or ask(Policy.is_offered_up, domain(name))]
         entries = [self.cache.named(name, context.clock.now) for name in due]
         found = [entry.found for entry in entries if entry is not None and self._is_below(entry)]
         for name in due:

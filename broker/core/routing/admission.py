@@ -26,7 +26,7 @@ from broker.core.links.neighbour import Neighbour
 from broker.core.lookup import Lookup
 from broker.core.messages.queue import Queue
 from broker.core.messages.queue_names import SITE, Spool, is_internal, queue_name_of
-from broker.core.policy import first_reason
+from broker.core.policy import Policy, first_reason
 from broker.core.routing.topics import Topics
 from broker.core.sessions.rights import Rights
 from broker.core.settings import Overflow
@@ -179,8 +179,7 @@ class MessageAdmission:
         if not wanted or not self._context.parents or not self._goes_up_alone(destination, scope):
             return
         for reply_to in wanted:
-            why = first_reason(policy.why_not_answer(reply_to) for policy in self._policies.why_not_answer)
-            if why:
+            if why := self._policies.ask(Policy.why_not_answer, reply_to):
                 self.refused[SwitchError.code] += len(messages)
                 raise SwitchError(why)
 

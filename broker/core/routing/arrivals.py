@@ -14,6 +14,7 @@ from broker.core.lookup import Lookup
 from broker.core.messages.deduplication import ALL
 from broker.core.messages.queue import Queue, QueueEntry, StoredBundle
 from broker.core.messages.queue_names import is_internal
+from broker.core.policy import Policy
 from broker.core.routing.admission import MessageAdmission
 from broker.core.routing.forwarding import Forwarder
 from broker.core.routing.topics import Topics
@@ -101,13 +102,12 @@ class Arrivals:
             left &= ~mask_bits(header.done)
         if not left:
             self._custody.trace.dropped(header, "none of its messages is left")
-        elif fault and any(policy.is_twin(neighbour, header, body) for policy in self._policies.is_twin):
+        elif fault and self._policies.ask(Policy.is_twin, neighbour, header, body):
             self._context.counters["duplicates_dropped"] += left.bit_count()
             self._custody.trace.dropped(header, "it was given back before")
         elif fault:
             self._bury(stored, neighbour, fault)
-            for policy in self._policies.refused:
-                policy.refused(neighbour, destination, fault)
+            self._policies.tell(Policy.refused, neighbour, destination, fault)
         elif self._is_left(stored, left):
             self._route(stored, neighbour.name, "")
             if self._admission.is_tight(neighbour, destination):
@@ -153,15 +153,11 @@ class Arrivals:
         return identity in self.seen or identity in self._custody.kept or header.id in self.seen
 
     def _bury(self, stored: StoredBundle, neighbour: Neighbour, reason: str) -> None:
-        if all(
-            policy.has_room_for_refused(neighbour, stored.size)
-            for policy in self._policies.has_room_for_refused
-        ):
-            entry = self._dead(stored, neighbour.name, reason)
-            for policy in self._policies.kept_refused:
-                policy.kept_refused(neighbour, entry)
-        else:
+        if self._policies.ask(Policy.lacks_room_for_refused, neighbour, stored.size):
             self._custody.buried[reason.partition(":")[0]] += stored.header.count
+        else:
+            entry = self._dead(stored, neighbour.name, reason)
+            self._policies.tell(Policy.kept_refused, neighbour, entry)
 
     def _dead(self, stored: StoredBundle, came: str, reason: str) -> QueueEntry:
         entry = self._custody.add(stored, self._custody.dead, came, self._clock.now)

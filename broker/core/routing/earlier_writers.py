@@ -21,6 +21,7 @@ from broker.core.context import Context
 from broker.core.links.neighbour import Neighbour
 from broker.core.messages.queue import StoredBundle
 from broker.core.messages.retained import Retained, value_of
+from broker.core.policy import Policy
 from broker.core.routing.greetings import Greetings
 from broker.core.rows import MetaRow
 from sapwood.protocol.bundles import Flag
@@ -79,8 +80,7 @@ class EarlierWriters:
                 continue
             self._drop(name, origin)
             if origin == self._context.name:
-                for policy in self._context.policies.replaced:
-                    policy.replaced(stored, came)
+                self._context.policies.tell(Policy.replaced, stored, came)
             elif (
                 child is not None
                 and child not in onward

@@ -22,7 +22,7 @@ from broker.core.lookup import Lookup
 from broker.core.messages.queue import Queue, QueueEntry, StoredBundle
 from broker.core.messages.queue_names import Spool
 from broker.core.messages.trace import EVERY, REROUTED
-from broker.core.policy import first_reason
+from broker.core.policy import Policy, first_reason
 from broker.core.routing.readdressing import Readdressing
 from sapwood.protocol.bundles import Flag
 from sapwood.protocol.destinations import Destination, Kind
@@ -317,7 +317,7 @@ class Forwarder:
 
     def _may_go_back_up(self, entry: QueueEntry) -> bool:
         key = entry.stored.header.destination.route_key
-        return any(policy.may_go_back_up(key) for policy in self._policies.may_go_back_up)
+        return self._policies.ask(Policy.may_go_back_up, key)
 
     def _assign(self, neighbour: Neighbour, entry: QueueEntry) -> None:
         if entry.queue.destination and self._goes_back(entry, neighbour):

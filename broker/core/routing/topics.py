@@ -17,6 +17,7 @@ from broker.core.lookup import Lookup
 from broker.core.messages.queue import Queue, StoredBundle
 from broker.core.messages.queue_names import SUBSCRIPTION, UPWARD, Spool
 from broker.core.messages.retained import Retained, kept_of, value_of
+from broker.core.policy import Policy
 from broker.core.routing.earlier_writers import EarlierWriters
 from broker.core.routing.fan_out import FanOut
 from broker.core.routing.forwarding import Forwarder
@@ -159,8 +160,7 @@ class Topics:
         queue = subscription.queue
         self._context.counters["unsubscribed"] += queue.messages
         left = queue.empty()
-        for policy in self._policies.abandoned:
-            policy.abandoned(left)
+        self._policies.tell(Policy.abandoned, left)
         del self.subscriptions[subscription.id]
         if subscription.name:
             self._count(subscription.session, -1)
@@ -346,8 +346,7 @@ class Topics:
         queue.targets = frozenset((neighbour.name,))
         forwarder.dispatch(queue)
         if self._lookup.meshed and not neighbour.up:
-            for policy in self._policies.waits_for_lost:
-                policy.waits_for_lost(neighbour)
+            self._policies.tell(Policy.waits_for_lost, neighbour)
 
     def _add_to(self, queue: Queue, stored: StoredBundle, came: str, whom: str) -> bool:
         """Let it wait for a neighbour, as far as the topic's policy lets so much wait."""
@@ -399,8 +398,7 @@ class Topics:
             return
         before = self.retained.get(name)
         if before is None or (before[0].id, before[0].done) != (kept.id, kept.done):
-            for policy in self._policies.retained_anew:
-                policy.retained_anew(name)
+            self._policies.tell(Policy.retained_anew, name)
         gone = self.retained.put(name, kept, small)
         self._custody.transaction.put(RetainedRow(name, bundles.encode_header(kept), small))
         for topic_gone in gone:
@@ -417,8 +415,7 @@ class Topics:
         self._tell_forgotten(name)
 
     def _tell_forgotten(self, name: str) -> None:
-        for policy in self._policies.forgotten:
-            policy.forgotten(name)
+        self._policies.tell(Policy.forgotten, name)
 
     def reads(self, subscription: Subscription, name: str) -> bool:
         """Is a subscription of many patterns given this topic?"""

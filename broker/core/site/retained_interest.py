@@ -207,8 +207,7 @@ class RetainedInterest(Policy):
             self._tell_followed()
 
     def _tell_followed(self) -> None:
-        for policy in self._context.policies.wanted_changed:
-            policy.wanted_changed()
+        self._context.policies.tell(Policy.wanted_changed)
 
     def _is_below(self, header: Header) -> bool:
         """Is it from a node below this one?"""
@@ -225,8 +224,7 @@ class RetainedInterest(Policy):
         if table.mesh:
             return True
         if header.origin == context.name:
-            takes = (policy.takes_from_site(name) for policy in context.policies.takes_from_site)
-            return name not in self._from_site or any(takes)
+            return name not in self._from_site or context.policies.ask(Policy.takes_from_site, name)
         parents = table.parents
         if self._is_below(header):
             is_asked = not asked.isdisjoint((LOCAL, *parents)) or _lingers(self._offers.down, name)

@@ -126,8 +126,7 @@ class SiteClient(Policy):
             return
         self.consumers[key] = {_RECOVERED}
         if not key.node and self._interests.add(key, _consumer_id(_RECOVERED), _RECOVERED, now) is not None:
-            for policy in self._context.policies.local_route_changed:
-                policy.local_route_changed(key)
+            self._context.policies.tell(Policy.local_route_changed, key)
         self._read(key)
 
     def end(self) -> None:
@@ -252,8 +251,7 @@ class SiteClient(Policy):
         destination = deliveries[0].destination
         if self.greetings and destination.kind == Kind.TOPIC:
             self.greetings.passes(destination.name, retained=deliveries[0].retained)
-        for policy in self._context.policies.for_site:
-            policy.for_site(deliveries)
+        self._context.policies.tell(Policy.for_site, deliveries)
 
     def replaced(self, stored: StoredBundle, came: str) -> None:
         """The broker has an older one. If nobody there reads the topic, this is taken out there again."""
@@ -427,8 +425,7 @@ class SiteClient(Policy):
         self._note_topic(key)
         if key.kind == Kind.TOPIC and key not in self._wanted:
             self._interest.unwanted(key.name)
-        for policy in self._context.policies.wanted_changed:
-            policy.wanted_changed()
+        self._context.policies.tell(Policy.wanted_changed)
 
     def _is_wanted(self, key: Destination) -> bool:
         context, mine = self._context, len(self.consumers.get(key, ()))

@@ -202,8 +202,8 @@ class SiteGreetings(Policy):
         return [BrokerDelivery(self._number, header.destination, last, True, True, doubted, progress.alone)]
 
     def _deliver(self, given: list[BrokerDelivery]) -> None:
-        for policy in self._context.policies.for_site if given else ():
-            policy.for_site(given)
+        if given:
+            self._context.policies.tell(Policy.for_site, given)
 
     # --- messages meanwhile
 

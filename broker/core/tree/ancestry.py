@@ -144,8 +144,7 @@ class Ancestry(Policy):
             context.custody.transaction.put(MetaRow("chain", msgspec.msgpack.encode(chain)))
             context.log.chain(self._root.known_way(chain))
         changed, self.names = names ^ self.names, names
-        for policy in context.policies.names_changed:
-            policy.names_changed(tuple(changed))
+        context.policies.tell(Policy.names_changed, tuple(changed))
         for child in context.children():
             if child.link is not None:
                 child.link.say.chain(chain, self.further)

@@ -4,6 +4,7 @@ from typing import Final
 
 from broker.core.context import Context
 from broker.core.links.neighbour import Neighbour
+from broker.core.policy import Policy
 from sapwood.protocol.errors import Refusal
 from treeconnector.identity import Shown
 from treeconnector.link import Link
@@ -118,5 +119,4 @@ class OpenLinks:
         neighbour.held.abandon_snapshot()
         neighbour.disconnected(context.clock.now, text)
         context.touch(neighbour)
-        for policy in context.policies.link_down:
-            policy.link_down(neighbour)
+        context.policies.tell(Policy.link_down, neighbour)
