@@ -3,9 +3,10 @@
 import contextlib
 import copy
 import json
+import re
 import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import jsonschema
@@ -27,6 +28,9 @@ from config.schema import json_schema_text, xsd_text
 from config.values import EXCHANGE, PREFIX, USER
 from config.write import to_xml, to_yaml
 
+PRINTABLE = st.characters(codec="utf-8", exclude_categories=("Cc", "Cs"))
+ADDRESSES = ("10.0.42.2", "127.0.0.1:53", "hq.example:53", "fd00::42", "[fd00::42]:53")
+"""A random text of these patterns hardly ever is one."""
 JSON = jsonschema.Draft202012Validator(json.loads(json_schema_text()))
 
 
@@ -61,10 +65,11 @@ def values_of(kind: Kind[Any]) -> st.SearchStrategy[Any]:
         case Share():
             return st.integers(0, 1000).map(lambda thousandths: thousandths / 1000)
         case Text(pattern=pattern):
-            return st.from_regex(pattern, fullmatch=True).filter(lambda text: allowed(kind, text))
+            texts = st.from_regex(pattern, fullmatch=True, alphabet=PRINTABLE)
+            addresses = [each for each in ADDRESSES if re.fullmatch(pattern, each)]
+            return (st.sampled_from(addresses) | texts if addresses else texts).filter(partial(allowed, kind))
         case FilePath():
-            texts = st.from_regex(r"[^\t\n\r]{1,30}", fullmatch=True)
-            return texts.filter(lambda text: allowed(kind, text)).map(kind.parse)
+            return st.text(PRINTABLE, min_size=1, max_size=30).filter(partial(allowed, kind)).map(kind.parse)
     raise AssertionError(kind)
 
 
