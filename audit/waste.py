@@ -18,7 +18,7 @@ ENDING_S: Final = 600
 """Seconds after the loss of its parent within which a node that stops was not cut off."""
 
 
-def flapping_consumers(hours: Table, flaps: int = FLAPS) -> Table:
+def flapping_consumers(hours: Table) -> Table:
     """(node, kind, destination, came, went, worst_hour, most_in_an_hour): consumers that come and go.
 
     `hours`: by `told.HOURS`.
@@ -29,7 +29,7 @@ def flapping_consumers(hours: Table, flaps: int = FLAPS) -> Table:
         from hours group by node, kind, destination having max(least(hours.came, hours.went)) >= $flaps
         order by most_in_an_hour desc, node, kind, destination""",
         hours=hours,
-        flaps=flaps,
+        flaps=FLAPS,
     )
 
 

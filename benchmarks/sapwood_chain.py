@@ -18,11 +18,10 @@ class SapwoodChain:
     module = "benchmarks.sapwood_worker"
     node_module = "benchmarks.node_process"
 
-    def __init__(self, processes: Processes, directory: Path, profile: str = "", log: bool = True) -> None:
+    def __init__(self, processes: Processes, directory: Path, profile: str = "") -> None:
         self._processes = processes
         self._directory = directory
         self._profile = profile
-        self._log = log
         self.limits: dict[str, int] = {}
         self.ports = {name: free_port() for name in NAMES}
         self.servers: dict[str, Process] = {}

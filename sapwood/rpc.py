@@ -13,7 +13,7 @@ may be under way. Requests and replies are JSON (`rpc_messages`).
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
@@ -163,13 +163,8 @@ class Rpc:
         self, queue: str, *, interface: str = "", version: str = "", timeout: float | None = -1.0
     ) -> "Service":
         """An object whose methods are the service's: `await stock.level(article=4711)`."""
-
-        def ask(method: str, parameters: dict[str, Any]) -> Awaitable[Any]:
-            return self.request(
-                queue, method, parameters, timeout=timeout, interface=interface, version=version
-            )
-
-        return Service(queue, ask)
+        request = partial(self.request, queue, timeout=timeout, interface=interface, version=version)
+        return Service(queue, request)
 
     # --- replies
 

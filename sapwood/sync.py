@@ -19,6 +19,7 @@ wrappers that go there. The task of the calling thread (`sapwood.task`) goes wit
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from sapwood import client as asynchronous
@@ -289,13 +290,8 @@ class SyncRpc:
         self, queue: str, *, interface: str = "", version: str = "", timeout: float | None = -1.0
     ) -> Service:
         """An object whose methods are the service's: `stock.level(article=4711)`."""
-
-        def ask(method: str, parameters: dict[str, Any]) -> Any:
-            return self.request(
-                queue, method, parameters, timeout=timeout, interface=interface, version=version
-            )
-
-        return Service(queue, ask)
+        request = partial(self.request, queue, timeout=timeout, interface=interface, version=version)
+        return Service(queue, request)
 
     def serve(
         self,

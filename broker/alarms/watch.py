@@ -9,7 +9,7 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 from uuid import uuid4
@@ -62,7 +62,7 @@ class _Kept(msgspec.Struct):
 
 
 class AlarmWatch:
-    """Of one node. `least`: alarms that are less bad are not told on. `clock`: seconds since 1970."""
+    """Of one node. `least`: alarms that are less bad are not told on."""
 
     def __init__(
         self,
@@ -71,13 +71,9 @@ class AlarmWatch:
         folder: Path,
         receiver: Receiver | None,
         least: Severity,
-        *,
-        clock: Callable[[], float] = time.time,
-        running: Callable[[], float] = time.monotonic,
     ) -> None:
         self._core = core
         self._path = folder / FILE
-        self._clock, self._running = clock, running
         self._least = SEVERITIES.index(least)
         self._saving: asyncio.Task[None] | None = None
         self._unsaved = False
@@ -145,7 +141,7 @@ class AlarmWatch:
 
     def look(self, values: Mapping[str, float]) -> None:
         """The figures of a new sample."""
-        now = self._running()
+        now = time.monotonic()
         for state in self.states:
             change = state.look(self._value(state.rule, values), now)
             if change is not None:
@@ -163,7 +159,7 @@ class AlarmWatch:
         return 0.0 if since is None else max(self._core.clock.now - since, 0.0)
 
     def _changed(self, state: AlarmState, change: AlarmChange) -> None:
-        rule, now = state.rule, self._clock()
+        rule, now = state.rule, time.time()
         if change is AlarmChange.RAISED:
             self._since[rule.name] = now
             since = now
@@ -207,7 +203,7 @@ class AlarmWatch:
         assert self._webhook.is_named
         if waits := next((each for each in self._webhook.waiting if each.get("state") == "test"), None):
             return str(waits["id"])
-        now = self._clock()
+        now = time.time()
         event = self._event(AlarmState(AlarmRule(name="test", metric="waiting", above=0.0)), "test", now, now)
         event |= {"text": f"{event['node']}: this is a test of the webhook", "severity": "info"}
         self._webhook.tell(event)

@@ -3,7 +3,6 @@
 An application may be built before the node runs.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 from aiohttp import web
@@ -24,17 +23,14 @@ from broker.http.settings import HttpSettings
 class Api:
     """All operations of `/api`, but those that are only described."""
 
-    def __init__(
-        self, node: NodePort, settings: HttpSettings, operations: Sequence[Operation] = OPERATIONS
-    ) -> None:
+    def __init__(self, node: NodePort, settings: HttpSettings) -> None:
         self._node = node
         self._settings = settings
-        self.operations = operations
         self._description = b""
 
     def add_to(self, router: web.UrlDispatcher) -> None:
         router.add_get("/api/openapi.json", self.description, allow_head=False)
-        for operation in self.operations:
+        for operation in OPERATIONS:
             if operation.work is not None:
                 handler = self._handler(operation)
                 path = operation.path.replace("}", ":[^/]+}")  # aiohttp's own lets no name have braces
@@ -48,7 +44,7 @@ class Api:
         if refused is not None:
             return refused
         if not self._description:
-            self._description = encode(describe(self.operations))
+            self._description = encode(describe(OPERATIONS))
         return web.Response(body=self._description, content_type="application/json")
 
     def _handler(self, operation: Operation) -> Any:

@@ -113,7 +113,7 @@ TOYS: tuple[Operation, ...] = (crumbs.operation, feed.operation, sow.operation) 
 async def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Node]:
     """hq, with york below it; both have the toys."""
     monkeypatch.setattr(table, "OPERATIONS", (*OPERATIONS, *TOYS))
-    monkeypatch.setattr(api.Api.__init__, "__defaults__", ((*OPERATIONS, *TOYS),))
+    monkeypatch.setattr(api, "OPERATIONS", (*OPERATIONS, *TOYS))
     quiet = AdvisoryLog(enabled=False)
     hq = Node(
         Site(

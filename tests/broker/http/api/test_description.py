@@ -5,10 +5,9 @@ from typing import Any
 from aiohttp import web
 from jsonschema import Draft202012Validator
 
-from broker.http.api import Api
+from broker.api.table import OPERATIONS
 from broker.http.api.description import describe, operation_id
 from broker.http.app import build_app
-from broker.http.settings import HttpSettings
 
 METHODS = {"get", "post", "delete", "put", "patch"}
 
@@ -23,19 +22,15 @@ def served(app: web.Application) -> set[tuple[str, str]]:
     }
 
 
-def described(node: Any) -> dict[str, Any]:
-    return describe(Api(node, HttpSettings()).operations)
-
-
 def test_every_route_is_described_and_every_path_is_served(node: Any) -> None:
-    paths = described(node)["paths"]
+    paths = describe(OPERATIONS)["paths"]
     assert {(method, path) for path, methods in paths.items() for method in methods} == served(
         build_app(node)
     )
 
 
-def test_every_schema_is_valid_and_every_reference_leads_somewhere(node: Any) -> None:
-    description = described(node)
+def test_every_schema_is_valid_and_every_reference_leads_somewhere() -> None:
+    description = describe(OPERATIONS)
     schemas = description["components"]["schemas"]
     for schema in schemas.values():
         Draft202012Validator.check_schema(schema)
@@ -50,24 +45,23 @@ def test_every_schema_is_valid_and_every_reference_leads_somewhere(node: Any) ->
         assert reference.rpartition("/")[2] in schemas, reference
 
 
-def test_path_parameters_are_those_of_the_path_and_ids_are_unique(node: Any) -> None:
-    operations = Api(node, HttpSettings()).operations
-    for operation in operations:
+def test_path_parameters_are_those_of_the_path_and_ids_are_unique() -> None:
+    for operation in OPERATIONS:
         named = {each.name for each in operation.parameters if each.in_path}
         assert named == {part[1:-1] for part in operation.path.split("/") if part.startswith("{")}
-    ids = [operation_id(operation) for operation in operations]
+    ids = [operation_id(operation) for operation in OPERATIONS]
     assert len(ids) == len(set(ids))
 
 
-def test_answers_are_strict_so_that_a_check_against_them_can_fail(node: Any) -> None:
-    schemas = described(node)["components"]["schemas"]
+def test_answers_are_strict_so_that_a_check_against_them_can_fail() -> None:
+    schemas = describe(OPERATIONS)["components"]["schemas"]
     queue = schemas["Queue"]
     assert queue["additionalProperties"] is False
     assert not Draft202012Validator(queue).is_valid({"name": "sales"})
 
 
-def test_what_is_said_to_all_is_said_once(node: Any) -> None:
-    description = described(node)
+def test_what_is_said_to_all_is_said_once() -> None:
+    description = describe(OPERATIONS)
     assert description["openapi"].startswith("3.1")
     for methods in description["paths"].values():
         for operation in methods.values():
@@ -75,9 +69,9 @@ def test_what_is_said_to_all_is_said_once(node: Any) -> None:
             assert operation["summary"].endswith(".")
 
 
-def test_a_body_is_described_and_said_to_be_needed_where_it_is(node: Any) -> None:
+def test_a_body_is_described_and_said_to_be_needed_where_it_is() -> None:
     """A client made of it can send a message, with an account, and forgets no body."""
-    paths = described(node)["paths"]
+    paths = describe(OPERATIONS)["paths"]
     publish = paths["/api/publish/{destination}"]["post"]
     assert publish["requestBody"]["content"] == {"*/*": {"schema": {}}}
     assert {"account": []} in publish["security"]
