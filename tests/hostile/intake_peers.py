@@ -16,6 +16,7 @@ import aiohttp
 import psutil
 import trustme
 from harness import LoadedNode
+from mqtt_wire import length
 
 from broker.cli.demo.plan import free_ports
 from broker.cli.demo.processes import Nodes, Status
@@ -232,15 +233,6 @@ def frame_head(size: int) -> bytes:
     return b"\x82\xff" + size.to_bytes(8) + bytes(4)
 
 
-def mqtt_length(size: int) -> bytes:
-    found = bytearray()
-    while True:
-        size, low = size >> 7, size & 0x7F
-        found.append(low | (0x80 if size else 0))
-        if not size:
-            return bytes(found)
-
-
 async def upgraded(port: int, path: str, further: str = "") -> Raw:
     raw = await Raw.to(port)
     key = "AAAAAAAAAAAAAAAAAAAAAA=="
@@ -307,7 +299,7 @@ async def hello_of_a_link(target: Target) -> Raw:
 
 async def connect_of_mqtt(target: Target) -> Raw:
     raw = await Raw.to(target.mqtt)
-    await raw.say(b"\x10" + mqtt_length(MUCH) + b"\x00\x04MQTT")
+    await raw.say(b"\x10" + length(MUCH) + b"\x00\x04MQTT")
     return raw
 
 
@@ -316,7 +308,7 @@ async def publish_of_mqtt(target: Target) -> Raw:
     name = secrets.token_hex(4).encode()
     await raw.say(b"\x10\x14\x00\x04MQTT\x04\x02\x00\x00\x00\x08" + name)
     assert await raw.hear() == b"\x20\x02\x00\x00"
-    await raw.say(b"\x30" + mqtt_length(MUCH) + b"\x00\x01t")
+    await raw.say(b"\x30" + length(MUCH) + b"\x00\x01t")
     return raw
 
 

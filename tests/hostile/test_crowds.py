@@ -6,7 +6,8 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 
 import pytest
-from intake_peers import Raw, Target, answers_meanwhile, frame_head, mqtt_length, session_of
+from intake_peers import Raw, Target, answers_meanwhile, frame_head, session_of
+from mqtt_wire import length
 
 from sapwood.protocol import bundles, packets
 from sapwood.protocol.bundles import Message
@@ -27,7 +28,7 @@ def connect(name: bytes, will: bytes = b"") -> bytes:
     flags = b"\x0e" if will else b"\x02"
     said = string(b"MQTT") + b"\x04" + flags + b"\x00\x00" + string(name)
     said += string(b"wills/" + name) + string(will) if will else b""
-    return b"\x10" + mqtt_length(len(said)) + said
+    return b"\x10" + length(len(said)) + said
 
 
 async def client(target: Target, name: bytes, will: bytes = b"") -> Raw:
@@ -39,7 +40,7 @@ async def client(target: Target, name: bytes, will: bytes = b"") -> Raw:
 
 async def subscribe(raw: Raw, wanted: bytes) -> None:
     said = b"\x00\x01" + string(wanted) + b"\x00"
-    await raw.say(b"\x82" + mqtt_length(len(said)) + said)
+    await raw.say(b"\x82" + length(len(said)) + said)
     assert await raw.hear() == b"\x90\x03\x00\x01\x00"
 
 

@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 
 import pytest
-from intake_peers import Raw, Target, answers_meanwhile, mqtt_length
+from intake_peers import Raw, Target, answers_meanwhile
+from mqtt_wire import length
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 LEVELS = 13
@@ -24,7 +25,7 @@ def filters() -> list[bytes]:
 
 async def client(target: Target, name: bytes) -> Raw:
     raw = await Raw.to(target.mqtt)
-    await raw.say(b"\x10" + mqtt_length(12 + len(name)) + b"\x00\x04MQTT\x04\x02\x00\x00\x00")
+    await raw.say(b"\x10" + length(12 + len(name)) + b"\x00\x04MQTT\x04\x02\x00\x00\x00")
     await raw.say(bytes((len(name),)) + name)
     assert await raw.hear() == b"\x20\x02\x00\x00"
     return raw
@@ -32,8 +33,8 @@ async def client(target: Target, name: bytes) -> Raw:
 
 async def subscribe(raw: Raw, wanted: list[bytes], qos: int) -> None:
     body = b"\x00\x01" + b"".join(len(each).to_bytes(2) + each + bytes((qos,)) for each in wanted)
-    await raw.say(b"\x82" + mqtt_length(len(body)) + body)
-    suback = b"\x90" + mqtt_length(2 + len(wanted)) + b"\x00\x01" + bytes((qos,)) * len(wanted)
+    await raw.say(b"\x82" + length(len(body)) + body)
+    suback = b"\x90" + length(2 + len(wanted)) + b"\x00\x01" + bytes((qos,)) * len(wanted)
     assert await raw.until(suback) == suback
 
 
@@ -70,7 +71,7 @@ async def test_others_are_answered_while_one_message_goes_to_thousands_of_filter
     said = len(TOPIC).to_bytes(2) + TOPIC + (b"\x00\x01" if qos else b"") + b"x"
 
     async def publishing() -> None:
-        await writer.say(bytes((0x30 | qos << 1,)) + mqtt_length(len(said)) + said)
+        await writer.say(bytes((0x30 | qos << 1,)) + length(len(said)) + said)
         await take_all(reader)
 
     assert await answers_meanwhile(target, publishing()) >= ANSWERED

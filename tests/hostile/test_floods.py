@@ -11,11 +11,11 @@ from intake_peers import (
     Target,
     answers_meanwhile,
     frame_head,
-    mqtt_length,
     mqtt_over_a_websocket,
     session_of,
     upgraded,
 )
+from mqtt_wire import length
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 COUNT = 200_000
@@ -46,7 +46,7 @@ async def parts(target: Target) -> tuple[Raw, bytes, bytes]:
 
 async def bytes_of_mqtt(target: Target) -> tuple[Raw, bytes, bytes]:
     """Each in a WebSocket's frame of its own: one of these packets is as large as may be."""
-    raw, publish = await mqtt_over_a_websocket(target), b"\x30" + mqtt_length(COUNT + 3) + b"\x00\x01t"
+    raw, publish = await mqtt_over_a_websocket(target), b"\x30" + length(COUNT + 3) + b"\x00\x01t"
     await raw.say(frame_head(len(publish)) + publish)
     return raw, (frame_head(1) + b"x") * COUNT + frame_head(2) + b"\xc0\x00", b"\xd0\x00"
 

@@ -9,13 +9,10 @@ import pytest_asyncio
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from intake_peers import Raw, Target, mqtt_length, running
+from intake_peers import Raw, Target, running
+from mqtt_wire import length, text
 
 ACCEPTED = b"\x20\x02\x00\x00"
-
-
-def text(value: bytes) -> bytes:
-    return len(value).to_bytes(2) + value
 
 
 def connect(*, will: bytes = b"", padding: int = 0, name: bytes = b"till") -> bytes:
@@ -23,7 +20,7 @@ def connect(*, will: bytes = b"", padding: int = 0, name: bytes = b"till") -> by
     body = text(b"MQTT") + bytes((4, flags, 0, 0)) + text(name)
     if will:
         body += text(will) + text(b"x" * padding)
-    return b"\x10" + mqtt_length(len(body)) + body
+    return b"\x10" + length(len(body)) + body
 
 
 @pytest_asyncio.fixture
@@ -49,7 +46,7 @@ async def test_a_will_that_could_never_be_published_is_refused(target: Target, w
 
 async def test_a_long_connect_is_refused_by_its_length(target: Target) -> None:
     raw = await Raw.to(target.mqtt)
-    await raw.say(b"\x10" + mqtt_length(64 * 1024 + 1))
+    await raw.say(b"\x10" + length(64 * 1024 + 1))
     assert await raw.closed() == b""
     await target.until(lambda _: "a packet of 65537 bytes: this node takes 65536" in target.log, "saying why")
     raw.break_off()
@@ -57,7 +54,7 @@ async def test_a_long_connect_is_refused_by_its_length(target: Target) -> None:
 
 async def test_who_does_not_wait_for_the_answer_is_heard_all_the_same(target: Target) -> None:
     raw = await Raw.to(target.mqtt)
-    publish = b"\x32" + mqtt_length(60_005) + text(b"t") + b"\x00\x01" + bytes(60_000)
+    publish = b"\x32" + length(60_005) + text(b"t") + b"\x00\x01" + bytes(60_000)
     await raw.say(connect() + publish + b"\xc0\x00")
     heard = await raw.until(b"\x40\x02\x00\x01")
     assert heard.startswith(ACCEPTED)

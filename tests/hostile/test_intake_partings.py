@@ -18,7 +18,8 @@ from sapwood.protocol import packets
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from intake_peers import MIB, Target, frame_head, frame_of_a_stranger, mqtt_length, running, running_over_tls
+from intake_peers import MIB, Target, frame_head, frame_of_a_stranger, running, running_over_tls
+from mqtt_wire import length
 
 from bridges.carriers.base import CLOSE_TIMEOUT
 from broker.http.pages import TO_FINISH
@@ -33,7 +34,7 @@ _UPGRADE = (
 _PAGE = b"GET /%b HTTP/1.1\r\nHost: localhost\r\n\r\n"
 _CONNECT = b"\x10\x14\x00\x04MQTT\x04\x02\x00\x00\x00\x08"
 _SUBSCRIBE = b"\x82\x06\x00\x01\x00\x01#\x01"
-_PUBLISH = b"\x30" + mqtt_length(MIB) + b"\x00\x01t"
+_PUBLISH = b"\x30" + length(MIB) + b"\x00\x01t"
 Step = bytes | int
 """Bytes that are said, or the number of bytes that are waited for."""
 
@@ -110,7 +111,7 @@ def stages_of_mqtt() -> dict[str, list[Step]]:
     return {
         "silence to MQTT": [],
         "half a CONNECT": [connect[:9]],
-        "a long CONNECT": [b"\x10" + mqtt_length(15 * MIB) + b"\x00\x04MQTT"],
+        "a long CONNECT": [b"\x10" + length(15 * MIB) + b"\x00\x04MQTT"],
         "no CONNECT": [b"\xff\xff\xff\xff\xff\xff"],
         "a CONNECT": [connect],
         "an MQTT client": [connect, 1],

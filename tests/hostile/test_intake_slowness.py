@@ -16,14 +16,14 @@ from intake_peers import (
     PATIENCE,
     Raw,
     Target,
-    begin_to_send,
     body_of_a_page,
+    body_of_a_send,
     body_of_a_verb,
     frame_head,
-    mqtt_length,
     running,
     upgraded,
 )
+from mqtt_wire import length
 
 EACH = 5.0
 LATEST = 30.0 + 10.0
@@ -60,12 +60,6 @@ async def second_head(target: Target) -> Raw:
     return raw
 
 
-async def body_of_a_send(target: Target) -> Raw:
-    raw = await Raw.to(target.port)
-    await begin_to_send(raw)
-    return raw
-
-
 async def head_of_an_upgrade(target: Target) -> Raw:
     raw = await Raw.to(target.port)
     await raw.say(b"GET /session HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nX: ")
@@ -86,7 +80,7 @@ async def frame_of_a_hello(target: Target) -> Raw:
 
 async def connect_of_mqtt(target: Target) -> Raw:
     raw = await Raw.to(target.mqtt)
-    await raw.say(b"\x10" + mqtt_length(MANY // 10) + b"\x00\x04MQTT")
+    await raw.say(b"\x10" + length(MANY // 10) + b"\x00\x04MQTT")
     return raw
 
 

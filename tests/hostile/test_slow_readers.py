@@ -19,10 +19,10 @@ from intake_peers import (
     Target,
     frame_head,
     most_resident,
-    mqtt_length,
     running,
     upgraded,
 )
+from mqtt_wire import length
 
 from broker.cli.demo.processes import Status
 from sapwood.client import connect
@@ -71,7 +71,7 @@ async def mqtt_client_that_stops(target: Target) -> Raw:
     assert await raw.hear() == b"\x20\x02\x00\x00"
     for number, each in enumerate(FILTERS, 1):
         body = number.to_bytes(2) + len(each).to_bytes(2) + each.encode() + b"\x01"
-        await raw.say(b"\x82" + mqtt_length(len(body)) + body)
+        await raw.say(b"\x82" + length(len(body)) + body)
     return raw
 
 
@@ -101,7 +101,7 @@ async def durable_mqtt_client_that_stops(target: Target, number: int) -> Raw:
     """A kept session, and QoS 1."""
     raw, name = await Raw.to(target.mqtt), f"slow-{number}".encode()
     said = b"\x00\x04MQTT\x04\x00\x00\x00" + len(name).to_bytes(2) + name
-    await raw.say(b"\x10" + mqtt_length(len(said)) + said)
+    await raw.say(b"\x10" + length(len(said)) + said)
     assert await raw.hear() == b"\x20\x02\x00\x00"
     await raw.say(b"\x82\x09\x00\x01\x00\x04news\x01")
     return raw

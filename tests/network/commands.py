@@ -63,6 +63,13 @@ async def sapwood(*arguments: str) -> tuple[int, str, str]:
     return code, output.decode(), errors.decode()
 
 
+async def printed(*arguments: str) -> str:
+    """The output of a command that ends well."""
+    code, output, errors = await sapwood(*arguments)
+    assert code == 0, (output, errors)
+    return output
+
+
 async def told(network: Network, node: str, *arguments: str) -> Any:
     """What a command says with --json, asked of a node."""
     code, output, errors = await sapwood(*arguments, "--json", "--url", network.url(node))

@@ -14,6 +14,7 @@ from bind_server import KEY
 from harness import Network
 from mosquitto_clients import joined
 from mosquitto_server import DISCOVERY, MosquittoServer
+from mqtt_wire import DoorNode, door_node
 from nursery import forked
 from rabbitmq_chain import SITES, Chain
 from rabbitmq_server import RabbitServer
@@ -47,6 +48,13 @@ async def tree(network: Network) -> Network:
     network.add("york", "north")
     await network.start()
     return network
+
+
+@pytest.fixture(scope="module")
+def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DoorNode]:
+    """A node with a door for MQTT, which all tests of a module share."""
+    with door_node(tmp_path_factory.mktemp("door")) as made:
+        yield made
 
 
 @pytest.fixture

@@ -202,6 +202,12 @@ class Network:
             failed.add_note(f"{name} says {pformat(await self.status(name), compact=True)}"[:_NOTED])
             raise
 
+    async def until_refused(self, name: str, text: str) -> Status:
+        """Wait until the node has dialled its parent and was told so."""
+        return await self.until(
+            name, lambda status: text in status["parent"]["dialling"]["error"], f"refused with {text!r}"
+        )
+
     async def until_child(self, name: str, child: str, state: str = "running") -> Status:
         """Wait until `name` sees its child in `state`."""
         return await self.until(

@@ -27,6 +27,11 @@ Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]
 PERMITS = {"consume": ["#"], "send": ["#"], "nodes": ["*"]}
 
 
+async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    writer.write(await reader.read(-1))
+    writer.close()
+
+
 @contextlib.asynccontextmanager
 async def serving(handle: Handler) -> AsyncIterator[int]:
     """A service on a port of this machine."""
@@ -193,10 +198,6 @@ async def test_what_is_not_there_or_not_permitted_is_refused(
 
 
 async def test_a_store_reaches_above_itself_what_it_may_open(network: Network) -> None:
-    async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(await reader.read(-1))
-        writer.close()
-
     async with serving(echo) as port:
         service = [offered(port, "prices", ("shop",)), offered(port, "wages", ("shop",))]
         network.add("hq", permits=PERMITS | {"opens": ["prices@hq"]}, forwards=service)
@@ -357,10 +358,6 @@ async def test_a_slow_reader_costs_bounded_memory_and_stops_its_own_sender_only(
             writer.write(b"z" * 100_000)
             await writer.drain()
             sent += 100_000
-        writer.close()
-
-    async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(await reader.read(-1))
         writer.close()
 
     async with serving(pours) as first, serving(echo) as second:

@@ -29,12 +29,6 @@ def dialling(network: Network, **tls: str) -> dict[str, Any]:
     return {"tree_connectors": [connector]}
 
 
-async def until_refused(network: Network, name: str, text: str) -> None:
-    await network.until(
-        name, lambda status: text in status["parent"]["dialling"]["error"], f"refused with {text!r}"
-    )
-
-
 async def test_children_with_a_certificate_are_linked_and_no_others(network: Network) -> None:
     servers, children, foreign = trustme.CA(), trustme.CA(), trustme.CA()
     servers.cert_pem.write_to_path(network.folder / "servers.pem")
@@ -51,8 +45,8 @@ async def test_children_with_a_certificate_are_linked_and_no_others(network: Net
         await network.launch(name)
     for name in ("york", "bath"):
         await network.nodes.until_linked(name, PATIENCE)
-    await until_refused(network, "bare", "it may ask for a client certificate")
-    await until_refused(network, "stranger", f"wss://127.0.0.1:{network.ports['hq']}/link")
+    await network.until_refused("bare", "it may ask for a client certificate")
+    await network.until_refused("stranger", f"wss://127.0.0.1:{network.ports['hq']}/link")
     prices = [b"%d" % number for number in range(50)]
     await network.send("bath", "queue:prices@york", prices)
     assert await network.collect("york", "queue:prices", 50) == prices
@@ -72,7 +66,7 @@ async def test_a_certificate_proves_one_name_and_applications_need_none(network:
     for name in network.nodes.by_name:
         await network.launch(name)
     await network.nodes.until_linked("durham", PATIENCE)
-    await until_refused(network, "bath", "is for durham.example.com: give it one for 'bath'")
+    await network.until_refused("bath", "is for durham.example.com: give it one for 'bath'")
     ca = str(network.folder / "servers.pem")
     async with connect(f"https://127.0.0.1:{network.ports['hq']}", ca=ca) as application:
         await application.send("queue:prices@durham", b"42")

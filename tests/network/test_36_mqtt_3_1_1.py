@@ -1,7 +1,6 @@
 """MQTT 3.1.1 at a node's door: cases from the specification, whose section is in each name, byte by byte."""
 
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,12 +24,6 @@ from mqtt_wire import (
     packet,
     text,
 )
-
-
-@pytest.fixture(scope="module")
-def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DoorNode]:
-    with door_node(tmp_path_factory.mktemp("door")) as made:
-        yield made
 
 
 def connected(door: DoorNode, name: str = "", *, clean: bool = True) -> Wire311:

@@ -3,7 +3,6 @@
 import asyncio
 import signal
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -37,12 +36,6 @@ from mqtt_wire import (
 
 EXPIRY = b"\x11"
 FOR_EVER = EXPIRY + b"\xff\xff\xff\xff"
-
-
-@pytest.fixture(scope="module")
-def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DoorNode]:
-    with door_node(tmp_path_factory.mktemp("door")) as made:
-        yield made
 
 
 def connected(door: DoorNode, name: str = "", **options: Any) -> Wire5:

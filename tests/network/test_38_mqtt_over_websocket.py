@@ -2,7 +2,6 @@
 
 import sys
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import aiohttp
@@ -12,7 +11,7 @@ from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from mqtt_wire import CONNECT, PINGREQ, DoorNode, door_node, fresh, packet, text
+from mqtt_wire import CONNECT, PINGREQ, DoorNode, fresh, packet, text
 
 PATIENCE = 180.0
 CLOSED = (aiohttp.WSMsgType.CLOSE, aiohttp.WSMsgType.CLOSED)
@@ -24,12 +23,6 @@ def without_origin(headers: dict[str, str]) -> dict[str, str]:
 
 
 HELLO = packet(CONNECT, text("MQTT") + b"\x04\x02\x00\x00" + text("page"))
-
-
-@pytest.fixture(scope="module")
-def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DoorNode]:
-    with door_node(tmp_path_factory.mktemp("door")) as made:
-        yield made
 
 
 @pytest.mark.parametrize("version", [MQTTProtocolVersion.MQTTv311, MQTTProtocolVersion.MQTTv5])

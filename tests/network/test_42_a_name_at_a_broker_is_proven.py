@@ -15,12 +15,6 @@ def secret(folder: Path, name: str, text: str) -> str:
     return str(path)
 
 
-async def until_refused(network: Network, name: str, text: str) -> None:
-    await network.until(
-        name, lambda status: text in status["parent"]["dialling"]["error"], f"refused with {text!r}"
-    )
-
-
 async def test_without_proof_nobody_is_let_in_and_a_secret_is_one(
     network: Network, mosquitto: MosquittoServer
 ) -> None:
@@ -30,12 +24,12 @@ async def test_without_proof_nobody_is_let_in_and_a_secret_is_one(
     network.add("york", "hq", tree_connectors=[{"nodetype": "leaf", "uri": uri}], **QUICK_SITE)
     for name in ("hq", "york"):
         await network.launch(name)
-    await until_refused(network, "york", "accepts children without a secret at no broker")
+    await network.until_refused("york", "accepts children without a secret at no broker")
     right = secret(network.folder, "right", "hush")
     await network.stop("hq")
     network.configure("hq", children=[{"name": "york", "secret_file": right}])
     await network.launch("hq")
-    await until_refused(network, "york", "secret")
+    await network.until_refused("york", "secret")
     await network.stop("york")
     connector = {"nodetype": "leaf", "uri": uri, "secret_file": right}
     network.configure("york", "hq", tree_connectors=[connector])

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
-from commands import ran
+from commands import printed
 from harness import Network
 
 
@@ -22,12 +22,6 @@ async def scraped(url: str) -> dict[str, float]:
         lines = (await answer.text()).splitlines()
     pairs = (line.split(" ") for line in lines if not line.startswith("#") and "{" not in line)
     return {name: float(value) for name, value in pairs}
-
-
-async def sapwood(*arguments: str) -> str:
-    code, output, errors = await ran(*arguments)
-    assert code == 0, (output, errors)
-    return output.decode()
 
 
 async def until_down(url: str, *names: str) -> Any:
@@ -66,19 +60,19 @@ async def test_the_root_says_which_nodes_are_down_and_since_when(tmp_path: Path)
         status = await network.status("hq")
         assert (status["below"]["nodes"], status["below"]["down"]) == (3, 1)
         said = "1 of 3 nodes below down, the longest for"
-        tree = await sapwood("tree", "--down", "--url", url)
+        tree = await printed("tree", "--down", "--url", url)
         assert said in tree
         assert "york" in tree
         assert "leeds" not in tree
-        assert "leeds" in await sapwood("tree", "--url", url)
-        top = await sapwood("top", "--tree", "--once", url)
+        assert "leeds" in await printed("tree", "--url", url)
+        top = await printed("top", "--tree", "--once", url)
         assert said in top
         assert "Node that is down" in top
-        assert json.loads(await sapwood("top", "--tree", "--once", "--json", url))["below"]["down"] == 1
-        assert said in await sapwood("status", url)
+        assert json.loads(await printed("top", "--tree", "--once", "--json", url))["below"]["down"] == 1
+        assert said in await printed("status", url)
         figures = await scraped(url)
         assert (figures["sapwood_nodes_below"], figures["sapwood_nodes_below_down"]) == (3, 1)
         assert figures["sapwood_nodes_below_down_longest_seconds"] > 0
         await network.launch("york")
         await until_down(url)
-        assert "3 nodes below, none down" in await sapwood("tree", "--down", "--url", url)
+        assert "3 nodes below, none down" in await printed("tree", "--down", "--url", url)

@@ -5,7 +5,7 @@ from typing import Any
 from urllib.parse import quote
 
 import aiohttp
-from commands import ran
+from commands import printed
 from harness import Network
 from hostile import WITNESS
 from thieves import thief
@@ -50,12 +50,6 @@ async def pages(http: aiohttp.ClientSession, url: str, what: str, limit: int) ->
         after = told["next"]
 
 
-async def sapwood(*arguments: str) -> str:
-    code, output, errors = await ran(*arguments)
-    assert code == 0, (output, errors)
-    return output.decode()
-
-
 async def chain(network: Network) -> str:
     """hq, north below it, and the stores below that, each queue of which north has, too. hq's address."""
     network.add("hq")
@@ -91,12 +85,12 @@ def _name(item: Any) -> Any:
 async def test_the_command_line_joins_pages_and_says_what_is_left(network: Network) -> None:
     url = await chain(network)
     asked = ("--node", "north", "--url", url)
-    assert "and 4 more (--limit)" in await sapwood("links", "--limit", "2", *asked)
+    assert "and 4 more (--limit)" in await printed("links", "--limit", "2", *asked)
     for command, what in (("links", "links"), ("cells", "cells"), ("addresses", "known")):
-        found = json.loads(await sapwood(command, "--limit", "3", "--json", *asked))
+        found = json.loads(await printed(command, "--limit", "3", "--json", *asked))
         assert (len(found[what]), found["more"] > 0) == (3, True), command
-        assert json.loads(await sapwood(command, "--json", *asked))["more"] == 0
-    found = json.loads(await sapwood("permits", "show", "--limit", "2", "--json", *asked))
+        assert json.loads(await printed(command, "--json", *asked))["more"] == 0
+    found = json.loads(await printed("permits", "show", "--limit", "2", "--json", *asked))
     assert ([each["name"] for each in found["children"]], found["more"]) == (["bath", "deal"], 3)
 
 
@@ -111,11 +105,11 @@ async def test_holds_are_told_of_a_node_below_and_by_a_command(network: Network)
         await network.until("hq", lambda status: holding(status) == len(holds), "asked to hold")
         url = network.url("hq")
         assert await pages(http, f"{url}/api/holds?link=mallory&node=hq&", "holds", 100) == holds
-        listed = (await sapwood("holds", "mallory", "--limit", "120", "--url", url)).splitlines()
+        listed = (await printed("holds", "mallory", "--limit", "120", "--url", url)).splitlines()
         assert listed == [*holds[:120], "and 130 more (--limit)"]
-        found = json.loads(await sapwood("holds", "mallory", "--limit", "1000", "--json", "--url", url))
+        found = json.loads(await printed("holds", "mallory", "--limit", "1000", "--json", "--url", url))
         assert found["holds"] == holds
-        assert await sapwood("holds", WITNESS, "--url", url) == f"{WITNESS} takes everything\n"
+        assert await printed("holds", WITNESS, "--url", url) == f"{WITNESS} takes everything\n"
 
 
 def holding(status: Any) -> int:

@@ -5,9 +5,11 @@ import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import pytest
+from nodes import running_node
 
 from bridges.carriers.base import Carrier, CarrierError
 from broker.buffers import Buffers
@@ -19,7 +21,9 @@ from broker.entrance.operators import Operators
 from broker.entrance.policy import EntrancePolicy
 from broker.http.port import listen
 from broker.http.settings import HttpSettings
+from broker.node import Node
 from broker.shares import Shares
+from config.model import AdvisoryLog, Listener, Site
 from sapwood.protocol.bundles import Message
 from sapwood.protocol.session_frames import (
     ClientFrame,
@@ -307,3 +311,11 @@ async def serve(node: FakeNode) -> AsyncIterator[Opener]:
 @pytest.fixture
 async def port(serve: Opener) -> Port:
     return await serve()
+
+
+@pytest.fixture
+async def running(tmp_path: Path) -> AsyncIterator[Node]:
+    """A real node."""
+    site = Site(name="hq", data=tmp_path, listener=Listener(port=0), advisory_log=AdvisoryLog(enabled=False))
+    async with running_node(site) as node:
+        yield node

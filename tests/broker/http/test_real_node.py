@@ -4,24 +4,14 @@ import asyncio
 import json
 import time
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import aiohttp
 import pytest
-from nodes import running_node
 
 from broker.node import Node
-from config.model import AdvisoryLog, Listener, Site
 from sapwood import RequestFailed, connect
 from sapwood.protocol.destinations import Kind
-
-
-@pytest.fixture
-async def running(tmp_path: Path) -> AsyncIterator[Node]:
-    site = Site(name="hq", data=tmp_path, listener=Listener(port=0), advisory_log=AdvisoryLog(enabled=False))
-    async with running_node(site) as node:
-        yield node
 
 
 @pytest.fixture

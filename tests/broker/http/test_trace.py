@@ -3,21 +3,11 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-from nodes import running_node
 
 from broker.node import Node
-from config.model import AdvisoryLog, Listener, Site
-
-
-@pytest.fixture
-async def running(tmp_path: Path) -> AsyncIterator[Node]:
-    site = Site(name="hq", data=tmp_path, listener=Listener(port=0), advisory_log=AdvisoryLog(enabled=False))
-    async with running_node(site) as node:
-        yield node
 
 
 class Plain:
