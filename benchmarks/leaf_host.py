@@ -20,6 +20,7 @@ from typing import Any, Final
 
 import msgspec
 
+from broker import memory
 from broker.core.sessions.sessions import Connection
 from broker.node import Node
 from config.model import Link, Listener, Log, Site, TreeConnector
@@ -131,6 +132,7 @@ def _site(spec: Spec, name: str, port: int) -> Site:
 
 def main() -> None:
     logging.basicConfig(level=logging.ERROR)
+    memory.set_up()  # as each node's process does
     spec = msgspec.json.decode(sys.argv[1], type=Spec)
     try:
         import uvloop

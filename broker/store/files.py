@@ -92,7 +92,7 @@ def connect(path: Path, *, reader: bool = False) -> sqlite3.Connection:
         f"file:{quote(str(path))}?mode=rw", uri=True, isolation_level=None, check_same_thread=False
     )
     try:
-        connection.execute(f"PRAGMA cache_size = -{_READER_CACHE_KIB if reader else _WRITER_CACHE_KIB}")
+        connection.execute(f"PRAGMA cache_size = -{_cache_kib(reader)}")
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA wal_autocheckpoint = 0")
         if reader:
@@ -103,8 +103,12 @@ def connect(path: Path, *, reader: bool = False) -> sqlite3.Connection:
     return connection
 
 
-def without_spare_pages(connection: sqlite3.Connection) -> sqlite3.Connection:
-    """Let the cache of a connection grow page by page. For the one that writes; no transaction is open.
+def _cache_kib(reader: bool) -> int:
+    return _READER_CACHE_KIB if reader else _WRITER_CACHE_KIB
+
+
+def without_spare_pages(connection: sqlite3.Connection, *, reader: bool = False) -> sqlite3.Connection:
+    """Let the cache of a connection grow page by page. For those that stay; no transaction is open.
 
     Wrinkle: SQLite allocates 20 pages together when a cache gets its first (pcache1InitBulk), unless the
     cache is meant for fewer than three; a node at rest needs three or four.
@@ -112,7 +116,7 @@ def without_spare_pages(connection: sqlite3.Connection) -> sqlite3.Connection:
     connection.execute("PRAGMA cache_size = 1")
     connection.execute("PRAGMA shrink_memory")
     connection.execute("PRAGMA user_version").fetchall()
-    connection.execute(f"PRAGMA cache_size = -{_WRITER_CACHE_KIB}")
+    connection.execute(f"PRAGMA cache_size = -{_cache_kib(reader)}")
     return connection
 
 

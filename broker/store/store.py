@@ -425,7 +425,7 @@ class Store:
         """A connection that sees what is committed, while the other may be committing in a thread."""
         if self._reader is None:
             self._writing()
-            self._reader = files.connect(self.path, reader=True)
+            self._reader = files.without_spare_pages(files.connect(self.path, reader=True), reader=True)
         return self._reader
 
     def _guarded(

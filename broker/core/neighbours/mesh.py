@@ -345,7 +345,7 @@ class OwnMesh(Policy):
         found: dict[str, list[str]] = {}
         for parent in known:
             found.update((member.name, member.addresses) for member in parent.detail.mesh)
-        found.update((parent.name, parent.detail.addresses) for parent in known)
+        found.update((parent.name, list(parent.detail.addresses)) for parent in known)
         return found
 
     def announced(self) -> dict[str, str]:

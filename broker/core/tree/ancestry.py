@@ -155,7 +155,7 @@ def _is_new_here(parent: Neighbour) -> bool:
     return len(parent.detail.chain) == 1 and role_of(parent.detail.role).has_parent
 
 
-def way_up(chain: list[str], mesh: Iterable[Member]) -> list[str]:
+def way_up(chain: Iterable[str], mesh: Iterable[Member]) -> list[str]:
     """A parent's chain, in which its mesh has the same name whichever of its nodes speaks."""
     first, *rest = chain
     return [mesh_name(first, (member.name for member in mesh)), *rest]

@@ -5,6 +5,8 @@ believed where its chain leads to, or past, the root that is known; else the lin
 that names both roots. A node forgets its root when it leaves its tree, and when it is told to.
 """
 
+from collections.abc import Iterable
+
 import msgspec
 
 from broker.core.context import Context
@@ -35,7 +37,7 @@ class ChainRoot:
         else:
             self.forget()
 
-    def objection(self, parent: str, role: str, mesh: list[Member], chain: list[str]) -> str:
+    def objection(self, parent: str, role: str, mesh: Iterable[Member], chain: list[str]) -> str:
         """Why this chain, the parent's own, cannot be above this node; '' if it can. `mesh`: beside it."""
         me, known = self._context.name, self.name
         others = {each.name for each in mesh}

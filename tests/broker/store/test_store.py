@@ -1,3 +1,5 @@
+import _sqlite3
+import ctypes
 import os
 import sqlite3
 import subprocess
@@ -337,3 +339,17 @@ def test_a_directory_that_cannot_be_made_is_an_error_of_ours(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreIOFailed, match="Not a directory"):
         Store.open(tmp_path / "file" / "inside", tree="acme", node="store-1")
+
+
+def sqlite_memory() -> int:
+    """Bytes that SQLite has in this process."""
+    used = ctypes.CDLL(_sqlite3.__file__).sqlite3_memory_used
+    used.restype = ctypes.c_int64
+    return int(used())
+
+
+def test_a_connection_that_reads_has_no_pages_before_it_needs_them(opened):
+    store = opened()
+    before = sqlite_memory()
+    store.used_bytes()
+    assert sqlite_memory() - before < 64 * 1024
