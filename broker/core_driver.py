@@ -318,5 +318,7 @@ class CoreDriver:
         admission.disk_stands = self.committer.stands
         free = 0 if self.committer.lacks_space else self.store.disk_free()
         admission.disk_room, admission.memory_room = self._room.left(free, time.monotonic())
+        if self.committer.lasts > _LOOK_EVERY:
+            return  # a disk that does not answer the commit in its thread would hold the loop up, too
         if admission.disk_room > 0 and not self.store.lay_ballast():
             admission.disk_room = 0  # a quota: the disk's free bytes do not tell

@@ -111,7 +111,12 @@ class GroupCommit:
     @property
     def stands(self) -> bool:
         """Has the disk not answered for so long that nobody can be promised anything?"""
-        return self._busy and self._loop.time() - self._began > _STANDS_AFTER
+        return self._busy and self.lasts > _STANDS_AFTER
+
+    @property
+    def lasts(self) -> float:
+        """Seconds that what is under way has taken by now; 0 if nothing is."""
+        return self._loop.time() - self._began if self._busy else 0.0
 
     def submit(self, transaction: Transaction, done: Done, *, at_once: bool = False) -> None:
         """Commit it soon. `done(None)` is called once it is on disk, `done(error)` if it never will be.

@@ -128,6 +128,24 @@ async def test_a_quota_that_leaves_no_room_for_the_ballast_closes_the_node(
     await node.stop()
 
 
+async def test_no_ballast_is_laid_while_a_commit_waits_for_its_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The commit waits in a thread; to lay the file stopped the loop, and with it each link."""
+    node = Node(_site(tmp_path))
+    await node.start()
+    laid = tmp_path / "node.ballast"
+    node.driver.store._ballast.drop()
+    monkeypatch.setattr(type(node.driver.committer), "lasts", 2.0)
+    node.driver._look_at_room()
+    assert not laid.exists()
+    assert node.ready
+    monkeypatch.undo()
+    node.driver._look_at_room()
+    assert laid.exists()
+    await node.stop()
+
+
 async def test_a_disk_that_does_not_answer_closes_the_node_with_a_word(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
