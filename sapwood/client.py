@@ -33,9 +33,9 @@ from sapwood.options import (
     NodePlace,
     Reach,
     SendOptions,
+    TlsFiles,
     at_least,
     check_notice,
-    context_of,
     destination_of,
     flag,
     payload_of,
@@ -112,7 +112,8 @@ class Client:
     confirmations when closing. `window_messages`, `window_bytes`: how much may be unconfirmed.
     `keep_alive`: seconds of silence after which the node is asked for a sign of life.
     `tls`: a context for https and wss; or just `ca`, the authority's file, and where a client certificate
-    proves the application `certificate` and `key`, its files (one file may hold both).
+    proves the application `certificate` and `key`, its files (one file may hold both). Each connection
+    reads the files again.
     `on_connected(node)`, `on_lost(error)`: called on the loop after each login, and after each connection
     that broke.
 
@@ -163,7 +164,7 @@ class Client:
             self._outbox,
             timeout=timeout,
             keep_alive=keep_alive,
-            context=tls or context_of(ca, certificate, key),
+            context=(lambda: tls) if tls else TlsFiles(ca, certificate, key).context,
             watch=ConnectionWatch(on_connected, on_lost),
             stays=bool(producer),
         )

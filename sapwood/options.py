@@ -7,9 +7,11 @@ range `ValueError`, and each says what was expected; the message is not sent the
 import math
 import ssl
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from datetime import datetime, timedelta
 from difflib import get_close_matches
 from functools import lru_cache
+from os.path import isfile
 from typing import Any, Final, NamedTuple, TypedDict, Unpack
 
 import msgspec
@@ -104,6 +106,27 @@ def context_of(ca: str | None, certificate: str | None, key: str | None) -> ssl.
                 pass  # the error of the library for TLS does not name the file
         raise
     return context
+
+
+class TlsFiles:
+    """The context of each connection. Its files are read again: they may have been renewed since."""
+
+    def __init__(self, ca: str | None, certificate: str | None, key: str | None) -> None:
+        """Raises `OSError` for files that cannot be read."""
+        self._files = ca, certificate, key
+        self._context = context_of(*self._files)
+
+    def __repr__(self) -> str:
+        return f"<TlsFiles {' '.join(filter(None, self._files))}>"
+
+    def context(self) -> ssl.SSLContext | None:
+        """As the files say; the one before, while they cannot be read, or are not of one another. A pipe is
+        read once.
+        """
+        if all(map(isfile, filter(None, self._files))):
+            with suppress(OSError):
+                self._context = context_of(*self._files)
+        return self._context
 
 
 class Reach(NamedTuple):

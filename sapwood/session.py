@@ -76,7 +76,7 @@ class Session:
         *,
         timeout: float,
         keep_alive: float,
-        context: ssl.SSLContext | None,
+        context: Callable[[], ssl.SSLContext | None],
         watch: ConnectionWatch,
         stays: bool = False,
     ) -> None:
@@ -299,7 +299,7 @@ class Session:
         raise failed
 
     async def _log_in(self) -> Socket:
-        socket = await open_socket(self.uri, self._context, self._timeout)
+        socket = await open_socket(self.uri, self._context(), self._timeout)
         try:
             await socket.send(packets.packet([encode(self._login)]))
             async with asyncio.timeout(self._timeout):

@@ -74,9 +74,13 @@ async def test_calls_and_channels_go_over_tls(kind: str, network: Network, ocaml
 async def test_a_node_that_is_not_believed_any_more_is_told_and_waited_for(
     network: Network, ocaml: Path
 ) -> None:
-    """As one whose certificate has ended. The file of authorities is read again for each line."""
+    """As one whose certificate has ended. The file of authorities is read again for each line, by the library
+    for Python too.
+    """
     url, ca = await with_tls(network, "127.0.0.1")
     async with (
+        connect(url, ca=ca) as client,
+        Rpc(client, timeout=PATIENCE) as rpc,
         program(ocaml, "library", "unix", "serve", url, "echo", ca=ca) as server,
         asyncio.timeout(PATIENCE),
     ):
@@ -93,10 +97,9 @@ async def test_a_node_that_is_not_believed_any_more_is_told_and_waited_for(
             assert said.endswith("; it is tried again\n")
         others.cert_pem.write_to_path(Path(ca))
         answer = None
-        async with connect(url, ca=ca) as client, Rpc(client, timeout=PATIENCE) as rpc:
-            while answer is None:
-                with suppress(NobodyServes):
-                    answer = await rpc.call("echo", "echo", text="x")
+        while answer is None:
+            with suppress(NobodyServes):
+                answer = await rpc.call("echo", "echo", text="x")
         assert answer == {"text": "x"}
 
 

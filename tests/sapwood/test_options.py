@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trustme
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sapwood.client import _message
-from sapwood.options import context_of, flag, payload_of, properties_of, scope_of, seconds
+from sapwood.options import TlsFiles, context_of, flag, payload_of, properties_of, scope_of, seconds
 from sapwood.protocol.bundles import Foreign, Properties, decode_messages
 
 
@@ -118,3 +119,39 @@ def test_certificates_come_from_a_pipe_which_is_opened_once(tmp_path: Path) -> N
         writer.write(b"no certificate")
     reader.join(60)
     assert errors
+
+
+def test_files_of_certificates_are_read_again_and_the_ones_before_stay_while_they_cannot_be(
+    tmp_path: Path,
+) -> None:
+    authority, chain, key = (str(tmp_path / name) for name in ("ca.pem", "own.pem", "own.key"))
+    authorities = trustme.CA(), trustme.CA()
+
+    def renew(by: trustme.CA) -> None:
+        issued = by.issue_cert("till")
+        by.cert_pem.write_to_path(authority)
+        issued.private_key_pem.write_to_path(key)
+        issued.cert_chain_pems[0].write_to_path(chain)
+
+    def known() -> list[bytes]:
+        context = files.context()
+        assert context
+        return context.get_ca_certs(binary_form=True)
+
+    renew(authorities[0])
+    files = TlsFiles(authority, chain, key)
+    first = known()
+    renew(authorities[1])
+    second = known()
+    assert (len(first), len(second), first == second) == (1, 1, False)
+    for wrong in (b"no key", b""):
+        Path(key).write_bytes(wrong)
+        authorities[0].cert_pem.write_to_path(authority)
+        assert known() == second
+    Path(key).unlink()
+    os.mkfifo(key)
+    assert known() == second
+    Path(key).unlink()
+    assert known() == second
+    renew(authorities[0])
+    assert known() == first
