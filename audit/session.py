@@ -413,9 +413,16 @@ def _of_java(error: Exception) -> str:
     if isinstance(error, Py4JNetworkError):
         return _GONE
     try:
-        return _first_line(error.java_exception.toString() if isinstance(error, Py4JJavaError) else error)
+        return _said(error.java_exception) if isinstance(error, Py4JJavaError) else _first_line(error)
     except (Py4JError, OSError, AssertionError):
         return _GONE
+
+
+def _said(thrown: Any) -> str:
+    """Wrinkle: where that line ends in a colon, as of what Spark waited for, the cause says why."""
+    while (line := _first_line(thrown.toString())).endswith(":") and (cause := thrown.getCause()) is not None:
+        thrown = cause
+    return line
 
 
 def _first_line(error: object) -> str:

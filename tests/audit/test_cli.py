@@ -249,6 +249,14 @@ def thrown(spark: "SparkSession") -> None:
     spark.sparkContext._jvm.java.lang.System.load("nowhere")
 
 
+def waited_for(spark: "SparkSession") -> None:
+    """As of a disk that is full: of two exceptions the one within says why."""
+    jvm: Any = spark.sparkContext._jvm
+    full = jvm.java.io.IOException("No space left on device")
+    waited = jvm.org.apache.spark.SparkException("Exception thrown in awaitResult: ", full)
+    jvm.java.util.concurrent.CompletableFuture.failedFuture(waited).join()
+
+
 def killed(_spark: "SparkSession") -> None:
     """Java was ended from outside, between two calls: by the system, for want of memory."""
     try:
@@ -263,6 +271,7 @@ def killed(_spark: "SparkSession") -> None:
         (failing, "no space left"),
         (refused, "UNRESOLVED_COLUMN"),
         (thrown, "UnsatisfiedLinkError"),
+        (waited_for, "No space left on device"),
         (killed, "its Java has ended"),
     ],
 )
