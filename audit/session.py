@@ -159,7 +159,7 @@ class Starting:
                 java.jvm.java.io.File(self._scratch).deleteOnExit()
             session = SparkSession.builder.config(conf=conf).getOrCreate()
         except Exception as error:
-            raise SetUpError(f"Spark does not start: {_first_line(error)}") from error
+            raise SetUpError(f"Spark does not start: {reason(error)}") from error
         self._java = None
         for name in _LOGS:
             PySparkLogger.getLogger(name).disabled = True

@@ -21,6 +21,7 @@ from duckdb import InterruptException
 from py4j.protocol import Py4JNetworkError
 
 from audit import capacity, cli, options, package, queries, run, session
+from audit.errors import SetUpError
 from audit.queries import query
 
 if TYPE_CHECKING:
@@ -289,6 +290,15 @@ def test_what_spark_fails_of_is_one_line_and_what_to_do(
     assert "--spark" in told[-1]
     assert not any("\tat org." in line for line in told)
     assert not logged, "the stack of Java, by Spark's Python"
+
+
+def test_why_spark_does_not_start_is_said_in_java_s_words(
+    spark: "SparkSession", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where `spark.driver.memory` is less than it takes."""
+    monkeypatch.setattr(type(spark).Builder, "getOrCreate", lambda _: thrown(spark))
+    with pytest.raises(SetUpError, match=r"^Spark does not start: java\.lang\.UnsatisfiedLinkError"):
+        session.start()
 
 
 def test_an_interrupt_that_breaks_the_connection_to_spark_is_one(
