@@ -119,7 +119,7 @@ def _bridge(directory: Path, port: int, idle: float) -> Row:
     broker = MosquittoServer(directory, *_BROKER, *up)
     broker.start()
     try:
-        pid = broker._process.pid  # type: ignore[union-attr]
+        pid = broker.process.pid  # type: ignore[union-attr]
         return _look(pid, idle, lambda: line_bytes(pid, port))
     finally:
         broker.stop()

@@ -129,7 +129,7 @@ class Mosquittos(Chain):
                 lines += tuple(self.bridge(site, self.brokers[SITES[index - 1]].port))
             self.brokers[site] = broker = MosquittoServer(folder, *lines)
             broker.start()
-            self.pids[site] = broker._process.pid  # type: ignore[union-attr]
+            self.pids[site] = broker.process.pid  # type: ignore[union-attr]
 
     def bridge(self, site: str, port: int) -> list[str]:
         """Further lines of a broker's configuration."""

@@ -1,6 +1,7 @@
 """The table of tests is whole: each row is run by a command of its own, and all rows by the README's."""
 
 import configparser
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -76,18 +77,17 @@ def apart(folder: Path, tests: str, *options: str) -> subprocess.CompletedProces
     return subprocess.run([*command, *options, str(folder)], capture_output=True, text=True, cwd=folder)
 
 
-@pytest.mark.parametrize(
-    "opening",
-    [
-        "import subprocess; subprocess.run(['true'])",
-        "import socket; socket.create_server(('127.0.0.1', 0))",
-        "import socket; socket.create_connection(('127.0.0.1', 9))",
-    ],
-)
-def test_a_test_of_unit_that_starts_a_process_or_opens_a_line_fails(tmp_path: Path, opening: str) -> None:
-    done = apart(tmp_path, f"def test_it():\n    {opening}\n", "--environment", "unit")
+def test_a_test_of_unit_that_starts_a_process_or_opens_a_line_fails(tmp_path: Path) -> None:
+    openings = (
+        "subprocess.run(['true'])",
+        "socket.create_server(('127.0.0.1', 0))",
+        "socket.create_connection(('127.0.0.1', 9))",
+    )
+    tests = (f"def test_{number}():\n    {opening}\n" for number, opening in enumerate(openings))
+    done = apart(tmp_path, "import socket, subprocess\n" + "".join(tests), "--environment", "unit")
     assert done.returncode == 1, done.stdout + done.stderr
-    assert "starts no process and opens no line" in done.stdout
+    refused = r"^E +AssertionError: a test of `unit` starts no process and opens no line"
+    assert len(re.findall(refused, done.stdout, re.MULTILINE)) == len(openings), done.stdout
 
 
 LEAVES = """

@@ -11,10 +11,6 @@ server.stop()
 import asyncio
 import os
 import shutil
-import signal
-import socket
-import struct
-import subprocess
 import time
 from pathlib import Path
 from typing import Any
@@ -23,6 +19,7 @@ import dns.message
 import dns.query
 import dns.tsig
 import dns.update
+from server_process import PATIENCE, ServerProcess
 
 from broker.cli.demo.plan import free_ports
 
@@ -34,7 +31,6 @@ ZONE = "example.test"
 KEY_NAME = "sapwood"
 KEY = "c2Fwd29vZC1pbi10ZXN0cy1vbmx5LTAxMjM0NTY3ODk="
 OTHER_KEY = "YW5vdGhlci1rZXktdGhhdC1ub2JvZHkga25vd3MtMDE="
-_PATIENCE = 180.0
 _CONFIGURATION = """
 options {{
     directory "{folder}"; pid-file "{folder}/pid"; session-keyfile "{folder}/session.key";
@@ -49,21 +45,17 @@ zone "{zone}" {{ type primary; file "{folder}/zone"; update-policy {{ grant {key
 _RECORDS = "$TTL 60\n@ IN SOA ns.{zone}. root.{zone}. 1 60 60 60 1\n@ IN NS ns.{zone}.\nns IN A 127.0.0.1\n"
 
 
-class BindServer:
+class BindServer(ServerProcess):
     """One BIND with one zone."""
 
+    name = "BIND"
+
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.port = free_ports(1)[0]
-        self._process: subprocess.Popen[bytes] | None = None
-        folder.mkdir(parents=True, exist_ok=True)
+        super().__init__(folder, free_ports(1)[0])
         (folder / "zone").write_text(_RECORDS.format(zone=ZONE))
         (folder / "named.conf").write_text(
             _CONFIGURATION.format(folder=folder, port=self.port, zone=ZONE, key_name=KEY_NAME, key=KEY)
         )
-
-    def __repr__(self) -> str:
-        return f"<BindServer port={self.port} running={self._process is not None}>"
 
     @property
     def place(self) -> str:
@@ -71,40 +63,21 @@ class BindServer:
 
     def start(self) -> None:
         """Start it, if it does not run, and wait until it answers."""
-        if self._process is not None:
+        if self.process is not None:
             return
         program = shutil.which("named", path=f"{os.environ['PATH']}:/usr/sbin:/usr/local/sbin")
         assert program, MISSING
-        with (self.folder / "output").open("ab") as output:
-            self._process = subprocess.Popen(
-                [program, "-g", "-n", "1", "-c", str(self.folder / "named.conf")],
-                stdout=output,
-                stderr=output,
-            )
-        deadline = time.monotonic() + _PATIENCE
-        while not self._answers():
-            if self._process.poll() is not None or time.monotonic() > deadline:
-                words = (self.folder / "output").read_text(errors="replace")[-2000:]
-                self.kill()
-                raise AssertionError(f"BIND does not start: {words}")
-            time.sleep(0.02)
-
-    def _answers(self) -> bool:
-        try:
-            with socket.create_connection(("127.0.0.1", self.port), timeout=1):
-                return True
-        except (OSError, struct.error):
-            return False
+        self.run(program, "-g", "-n", "1", "-c", str(self.folder / "named.conf"))
 
     def records(self, domain: str, kind: str) -> list[str]:
         """The records of the service at `domain` (SRV or TXT), as text."""
         question = dns.message.make_query(f"_sapwood._tcp.{domain}.", kind)
-        answer = dns.query.tcp(question, "127.0.0.1", port=self.port, timeout=_PATIENCE)
+        answer = dns.query.tcp(question, "127.0.0.1", port=self.port, timeout=PATIENCE)
         return sorted(each.to_text() for rrset in answer.answer for each in rrset)
 
     async def until(self, domain: str, kind: str, count: int) -> list[str]:
         """Wait until there are so many, and return them."""
-        deadline = time.monotonic() + _PATIENCE
+        deadline = time.monotonic() + PATIENCE
         while len(found := await asyncio.to_thread(self.records, domain, kind)) != count:
             assert time.monotonic() < deadline, f"{len(found)} records of {kind}: {found}"
             await asyncio.sleep(0.05)
@@ -122,19 +95,5 @@ class BindServer:
         update.delete(f"_sapwood._tcp.{domain}.", kind)
         for text in texts:
             update.add(f"_sapwood._tcp.{domain}.", ttl, kind, text)
-        answer = dns.query.tcp(update, "127.0.0.1", port=self.port, timeout=_PATIENCE)
+        answer = dns.query.tcp(update, "127.0.0.1", port=self.port, timeout=PATIENCE)
         assert answer.rcode() == 0, answer.to_text()
-
-    def kill(self) -> None:
-        """SIGKILL, and wait until it has gone."""
-        self._end(signal.SIGKILL)
-
-    def stop(self) -> None:
-        """SIGTERM, and wait until it has gone."""
-        self._end(signal.SIGTERM)
-
-    def _end(self, number: int) -> None:
-        process, self._process = self._process, None
-        if process is not None:
-            process.send_signal(number)
-            process.wait()

@@ -9,10 +9,10 @@ server.stop()
 import os
 import shutil
 import signal
-import socket
-import subprocess
 import time
 from pathlib import Path
+
+from server_process import PATIENCE, ServerProcess
 
 from broker.cli.demo.plan import free_ports
 
@@ -20,21 +20,16 @@ MISSING = (
     "these tests need a real Mosquitto: as root, apt-get update && apt-get install -y --no-install-recommends"
     " mosquitto mosquitto-clients"
 )
-_PATIENCE = 180.0
 
 
-class MosquittoServer:
+class MosquittoServer(ServerProcess):
     """One Mosquitto. `lines`: of its configuration, beside the listener; without them all may do anything."""
 
-    def __init__(self, folder: Path, *lines: str, port: int = 0) -> None:
-        self.folder = folder
-        self.port = port or free_ports(1)[0]
-        self.lines = lines or ("allow_anonymous true",)
-        self._process: subprocess.Popen[bytes] | None = None
-        folder.mkdir(parents=True, exist_ok=True)
+    name = "Mosquitto"
 
-    def __repr__(self) -> str:
-        return f"<MosquittoServer port={self.port} running={self._process is not None}>"
+    def __init__(self, folder: Path, *lines: str, port: int = 0) -> None:
+        super().__init__(folder, port or free_ports(1)[0])
+        self.lines = lines or ("allow_anonymous true",)
 
     @property
     def uri(self) -> str:
@@ -42,7 +37,7 @@ class MosquittoServer:
 
     def start(self) -> None:
         """Start it, if it does not run, and wait until it takes connections."""
-        if self._process is not None:
+        if self.process is not None:
             return
         program = shutil.which("mosquitto", path=f"{os.environ['PATH']}:/usr/sbin:/usr/local/sbin")
         assert program, MISSING
@@ -51,60 +46,24 @@ class MosquittoServer:
         if not any(line.startswith("persistence_location") for line in self.lines):
             text.append(f"persistence_location {self.folder}/")
         (self.folder / "mosquitto.conf").write_text("\n".join(text) + "\n")
-        with (self.folder / "output").open("ab") as output:
-            self._process = subprocess.Popen(
-                [program, "-c", str(self.folder / "mosquitto.conf")],
-                stdout=output,
-                stderr=output,
-                process_group=0,  # Ctrl-C is for the test, which ends it
-            )
-        deadline = time.monotonic() + _PATIENCE
-        while not _answers(self.port):
-            if self._process.poll() is not None or time.monotonic() > deadline:
-                self.kill()
-                raise AssertionError(f"Mosquitto does not start: {self.last_words()}")
-            time.sleep(0.02)
-
-    def last_words(self) -> str:
-        return (self.folder / "output").read_text(errors="replace")[-2000:]
+        # Ctrl-C is for the test, which ends it
+        self.run(program, "-c", str(self.folder / "mosquitto.conf"), process_group=0)
 
     def save(self) -> None:
         """Have it write down now what it keeps, as it does every half hour; returns when it has."""
-        assert self._process is not None
+        assert self.process is not None
         file = self.folder / "mosquitto.db"
         before = file.stat().st_mtime_ns if file.exists() else 0
-        self._process.send_signal(signal.SIGUSR1)
-        deadline = time.monotonic() + _PATIENCE
+        self.process.send_signal(signal.SIGUSR1)
+        deadline = time.monotonic() + PATIENCE
         while not file.exists() or file.stat().st_mtime_ns == before:
             assert time.monotonic() < deadline, f"Mosquitto does not save: {self.last_words()}"
             time.sleep(0.02)
 
     def read_again(self) -> None:
         """Have it read its files anew, as an administrator does; some milliseconds later it has."""
-        assert self._process is not None
-        self._process.send_signal(signal.SIGHUP)
-
-    def kill(self) -> None:
-        """SIGKILL, and wait until it has gone."""
-        self._end(signal.SIGKILL)
-
-    def stop(self) -> None:
-        """SIGTERM, and wait until it has gone."""
-        self._end(signal.SIGTERM)
-
-    def _end(self, number: int) -> None:
-        process, self._process = self._process, None
-        if process is not None:
-            process.send_signal(number)
-            process.wait()
-
-
-def _answers(port: int) -> bool:
-    try:
-        with socket.create_connection(("127.0.0.1", port), timeout=1):
-            return True
-    except OSError:
-        return False
+        assert self.process is not None
+        self.process.send_signal(signal.SIGHUP)
 
 
 DISCOVERY = (

@@ -17,7 +17,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import time
 import urllib.error
@@ -28,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 import pika
+from server_process import answers
 
 from broker.cli.demo.plan import free_ports
 
@@ -116,7 +116,7 @@ class RabbitServer:
         ports += [self.management] if "rabbitmq_management" in self.plugins else []
         ports += [self.mqtt] if "rabbitmq_mqtt" in self.plugins else []
         deadline = time.monotonic() + _PATIENCE
-        while not all(map(_answers, ports)):
+        while not all(map(answers, ports)):
             assert self._process is not None
             if self._process.poll() is not None or time.monotonic() > deadline:
                 self.kill()
@@ -146,7 +146,7 @@ class RabbitServer:
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         deadline = time.monotonic() + _PATIENCE
-        while _answers(self.port) and time.monotonic() < deadline:
+        while answers(self.port) and time.monotonic() < deadline:
             time.sleep(0.02)
 
     def stop(self) -> None:
@@ -156,7 +156,7 @@ class RabbitServer:
         assert epmd is not None
         environment = {"ERL_EPMD_PORT": str(self._epmd), "PATH": os.environ["PATH"]}
         deadline = time.monotonic() + 10
-        while _answers(self._epmd) and time.monotonic() < deadline:
+        while answers(self._epmd) and time.monotonic() < deadline:
             subprocess.run([epmd, "-kill"], env=environment, capture_output=True, check=False)
             time.sleep(0.05)
 
@@ -233,11 +233,3 @@ class RabbitServer:
 def _tables(folder: Path) -> Iterable[Path]:
     """Of Mnesia; none with Khepri, which has on disk what it has answered."""
     return folder.glob("*.[DL][CO][DLG]")
-
-
-def _answers(port: int) -> bool:
-    try:
-        with socket.create_connection(("127.0.0.1", port), timeout=1):
-            return True
-    except OSError:
-        return False

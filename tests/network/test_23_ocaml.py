@@ -11,7 +11,7 @@ from signal import SIGSTOP
 
 import pytest
 from harness import Network, waiting
-from test_113_channels_in_ocaml import closed
+from test_113_channels_in_ocaml import closed, says
 
 from sapwood import Rpc, ServiceError, connect, current_request, task
 
@@ -42,12 +42,6 @@ async def program(ocaml: Path, *words: str) -> AsyncIterator[Program]:
         await process.communicate()
 
 
-async def line(process: Program) -> str:
-    assert process.stdout is not None
-    async with asyncio.timeout(PATIENCE):
-        return (await process.stdout.readline()).decode().rstrip("\n")
-
-
 async def lines(ocaml: Path, *words: str) -> list[str]:
     async with program(ocaml, *words) as process, asyncio.timeout(PATIENCE):
         output, errors = await process.communicate()
@@ -59,7 +53,7 @@ async def asked(process: Program, text: str) -> str:
     assert process.stdin is not None
     process.stdin.write(f"{text}\n".encode())
     await process.stdin.drain()
-    return await line(process)
+    return await says(process)
 
 
 @asynccontextmanager
@@ -110,7 +104,7 @@ def answer(body: str = "", status: str = "200 OK") -> bytes:
 async def test_a_call_ends_in_time_though_its_node_goes_on_speaking(kind: str, ocaml: Path) -> None:
     known = {"login": answer(), "create": answer("transient-1@hq"), "subscribe": answer(), "send": answer()}
     async with stand_in(known.get) as url, program(ocaml, kind, "wait", url, "nobody") as caller:
-        assert await line(caller) == '"4." of nobody was not answered in time'
+        assert await says(caller) == '"4." of nobody was not answered in time'
 
 
 async def test_a_large_answer_may_take_its_time_on_a_slow_line(ocaml: Path) -> None:
@@ -134,7 +128,7 @@ async def test_a_large_answer_may_take_its_time_on_a_slow_line(ocaml: Path) -> N
             return known.get(verb, answer())
 
         async with stand_in(answers) as url, program(ocaml, kind, "serve", url, "echo") as server:
-            assert await line(server) == "serving"
+            assert await says(server) == "serving"
             async with asyncio.timeout(PATIENCE):
                 await replied.wait()
 
@@ -196,7 +190,7 @@ async def test_a_queue_that_is_refused_when_the_session_is_made_anew_ends_nothin
         return next(made, answer("echo")) if verb == "create" else answer()
 
     async with stand_in(answers) as url, program(ocaml, kind, "serve", url, "echo") as server:
-        assert await line(server) == "serving"
+        assert await says(server) == "serving"
         async with asyncio.timeout(PATIENCE):
             await replied.wait()
             assert server.stderr is not None
@@ -241,7 +235,7 @@ async def test_a_process_that_was_forked_takes_nothing_of_the_one_that_forked(
 @KINDS
 async def test_calls_across_the_tree_end_as_the_service_says(kind: str, tree: Network, ocaml: Path) -> None:
     async with program(ocaml, kind, "serve", tree.url("york"), "echo") as server:
-        assert await line(server) == "serving"
+        assert await says(server) == "serving"
         await tree.until_known("hq", "queue:echo")
         said = await lines(ocaml, kind, "calls", tree.url("hq"), "echo")
         assert json.loads(said[0]) == {"text": '𝄞\0"\\', "number": 2**63 - 1}
@@ -279,7 +273,7 @@ async def test_python_asks_and_answers(kind: str, tree: Network, ocaml: Path) ->
 
     async with connect(tree.url("hq")) as client, Rpc(client) as rpc:
         async with program(ocaml, kind, "serve", tree.url("york"), "theirs") as server:
-            assert await line(server) == "serving"
+            assert await says(server) == "serving"
             await tree.until_known("hq", "queue:theirs")
             assert await rpc.call("theirs", "echo", text="ü", none=None) == {"text": "ü", "none": None}
             with pytest.raises(ServiceError, match="on purpose"):
@@ -315,7 +309,7 @@ async def test_nobody_has_answers_sent_to_a_fresh_queue_of_another_node(
     async with connect(tree.url("york")) as victim, connect(tree.url("hq")) as thief:
         theirs = await victim.create()
         async with program(ocaml, kind, "serve", tree.url("york"), "echo") as server:
-            assert await line(server) == "serving"
+            assert await says(server) == "serving"
             await tree.until_known("hq", "queue:echo")
             for reply_to in (theirs, own := await thief.create()):
                 await thief.send("queue:echo", b'{"method": "echo"}', reply_to=reply_to)
@@ -335,7 +329,7 @@ async def test_both_sides_outlive_the_kill_of_their_nodes(kind: str, tree: Netwo
         program(ocaml, kind, "serve", tree.url("york"), "echo") as server,
         program(ocaml, kind, "lines", tree.url("hq"), "echo") as caller,
     ):
-        assert await line(server) == "serving"
+        assert await says(server) == "serving"
         await tree.until_known("hq", "queue:echo")
         assert await asked(caller, "1") == '{"line":"1"}'
         for name in ("york", "hq"):
@@ -352,7 +346,7 @@ async def test_a_call_waits_for_a_node_that_is_away(kind: str, tree: Network, oc
         program(ocaml, kind, "serve", tree.url("york"), "echo") as server,
         program(ocaml, kind, "lines", tree.url("hq"), "echo") as caller,
     ):
-        assert await line(server) == "serving"
+        assert await says(server) == "serving"
         await tree.until_known("hq", "queue:echo")
         assert await asked(caller, "1") == '{"line":"1"}'
         tree.kill("york")
@@ -375,7 +369,7 @@ async def test_a_server_has_no_more_requests_than_it_works_on(
             await client.send("queue:echo", b'{"method": "echo", "parameters": {"sleep": 1000}}')
         await client.send("queue:echo", b'{"method": "echo"}', reply_to=own)
         async with program(ocaml, kind, "serve", url, "echo") as server:
-            assert [await line(server) for _ in range(9)] == ["serving", *["sleeps"] * 8]
+            assert [await says(server) for _ in range(9)] == ["serving", *["sleeps"] * 8]
             async with rpc.serve("echo", {"echo": lambda: "helped"}):
                 answered = await client.subscribe(f"queue:{own}").next(PATIENCE)
     assert answered is not None
@@ -404,7 +398,7 @@ async def test_a_server_reads_again_where_its_queue_was_deleted_or_its_node_lost
         program(ocaml, kind, "serve", url, "echo") as server,
         program(ocaml, kind, "lines", url, "echo") as caller,
     ):
-        assert await line(server) == "serving"
+        assert await says(server) == "serving"
         for number in range(3):
             assert await asked(caller, f"{number}") == f'{{"line":"{number}"}}'
         async with connect(url) as client:
@@ -432,4 +426,4 @@ async def test_a_call_that_waits_less_ends_first_where_the_node_is_silent(
         async with connect(network.url("hq")) as client:
             await client.create("later")  # what was sent before is on disk by then, and answered
         network.nodes["hq"].signal(SIGSTOP)
-        assert await line(caller) == '"4." of nobody was not answered in time'
+        assert await says(caller) == '"4." of nobody was not answered in time'

@@ -253,7 +253,8 @@ async def test_a_message_over_the_limit_ends_the_connection_on_both_sides() -> N
     assert "code 1009" in str(error)
 
 
-async def test_text_is_not_ours() -> None:
+def noting_ends() -> tuple[asyncio.Queue[CarrierError], Any]:
+    """The errors that carriers end with, and a handler that accepts these carriers."""
     ends: asyncio.Queue[CarrierError] = asyncio.Queue()
 
     async def handle(request: web.Request) -> web.StreamResponse:
@@ -262,6 +263,11 @@ async def test_text_is_not_ours() -> None:
         await carrier.close()
         return carrier.response
 
+    return ends, handle
+
+
+async def test_text_is_not_ours() -> None:
+    ends, handle = noting_ends()
     async with (
         listening(handle) as port,
         aiohttp.ClientSession() as session,
@@ -272,14 +278,7 @@ async def test_text_is_not_ours() -> None:
 
 
 async def test_a_line_that_breaks_is_broken_not_ended() -> None:
-    ends: asyncio.Queue[CarrierError] = asyncio.Queue()
-
-    async def handle(request: web.Request) -> web.StreamResponse:
-        carrier = await websocket_accept.accept(request)
-        ends.put_nowait(await collect_end(carrier))
-        await carrier.close()
-        return carrier.response
-
+    ends, handle = noting_ends()
     async with listening(handle) as port, aiohttp.ClientSession() as session:
         plain = await session.ws_connect(f"http://127.0.0.1:{port}/link")
         transport = plain.get_extra_info("socket")

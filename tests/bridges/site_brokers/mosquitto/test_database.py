@@ -20,8 +20,8 @@ def test_sessions_that_outlive_their_connections_are_found(tmp_path: Path) -> No
         for name, clean in (("has space", False), ("another", False), ("passing", True)):
             _subscribe(server, name, clean, "prices/#", "a/ b")
         file = server.folder / "mosquitto.db"
-        assert server._process is not None
-        server._process.send_signal(signal.SIGUSR1)
+        assert server.process is not None
+        server.process.send_signal(signal.SIGUSR1)
         wanted = {"has space": ["a/ b", "prices/#"], "another": ["a/ b", "prices/#"]}
         deadline = time.monotonic() + 60
         while (
