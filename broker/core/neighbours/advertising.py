@@ -114,6 +114,7 @@ class Advertising(Policy):
             self._names(neighbour, nodes)
         elif neighbour.relation is Relation.MESH:
             self._lines(advice.key for advice in advices)
+            self._ended_beside(advice.key for advice in advices if advice.op == "remove")
 
     def _review(self, neighbour: Neighbour) -> None:
         """What a neighbour may offer has changed: some of its routes go, others that were declined come."""
@@ -196,6 +197,13 @@ class Advertising(Policy):
                 self._relocation.gone(neighbour, key.name, RESYNC)
         if neighbour.relation is Relation.MESH:
             self._lines(applied.gone)
+            self._ended_beside(applied.gone)
+
+    def _ended_beside(self, keys: Iterable[Destination]) -> None:
+        """Another node of the mesh asks for these no more: the children were told by it, not by this one."""
+        gone = [Advice("remove", key.kind, key.name) for key in keys]
+        for policy in self._context.policies.withdrawn:
+            policy.withdrawn(gone)
 
     def neighbour_gone(self, neighbour: Neighbour, cause: str) -> None:
         """All that a neighbour told us is void. The next parent may need its topics, see `_inherit`."""
@@ -205,7 +213,9 @@ class Advertising(Policy):
                 for key, route in self._context.table.routes_of(neighbour.name).items()
                 if key.kind == Kind.TOPIC
             ]
-        self._keep_routes(neighbour, neighbour.held.withdraw(cause))
+        self._keep_routes(neighbour, applied := neighbour.held.withdraw(cause))
+        if neighbour.relation is Relation.MESH:
+            self._ended_beside(applied.gone)
         for name in neighbour.former:
             self._context.custody.transaction.delete(RouteRow, (Kind.DOMAIN, name, neighbour.name))
 

@@ -10,12 +10,14 @@ first add of a filter.
 | a client of this node               | always: it has no other queue                                     |
 | the site's broker, which retains it | it is taken from there                                            |
 | the site's broker, which does not   | always; its topic is taken from there from then on (`followed`)   |
-| below                               | this node or one above asks for it there; of scope `tree`, always; |
+| below                               | this node, one of its mesh or one above asks for it there; of       |
+|                                     | scope `tree`, always;                                              |
 |                                     | its topic is taken from the site's broker meanwhile (`followed`)  |
 | elsewhere                           | the parent is asked for it                                        |
 
 Law: an interest counts until it is withdrawn, after its linger: whoever comes in between is not given
-anything anew. Wrinkle: the nodes of a mesh tell each other all that is retained, and keep it.
+anything anew. Wrinkle: the nodes of a mesh tell each other all that is retained, and keep what is not from
+below.
 
 Law: what an interest has left is looked at a part in each turn. Meanwhile nobody is greeted, and an interest
 that comes does not count for what was there before: that comes anew with it.
@@ -221,13 +223,15 @@ class RetainedInterest(Policy):
     def _is_heard(self, header: Header, asked: frozenset[str]) -> bool:
         """`asked`: the gateways of the interests in it."""
         context, table, name = self._context, self._context.table, header.destination.name
-        if table.mesh:
+        if table.mesh and not self._is_below(header):
             return True
         if header.origin == context.name:
             return name not in self._from_site or context.policies.ask(Policy.takes_from_site, name)
         parents = table.parents
         if self._is_below(header):
-            is_asked = not asked.isdisjoint((LOCAL, *parents)) or _lingers(self._offers.down, name)
+            is_asked = not asked.isdisjoint((LOCAL, *parents, *table.mesh)) or _lingers(
+                self._offers.down, name
+            )
             return header.scope == Scope.TREE or is_asked
         return bool(asked.difference(parents)) or _lingers(self._offers.up, name)
 

@@ -286,6 +286,38 @@ def test_a_retained_message_greets_once_whichever_core_had_it(forest: Forest) ->
     assert reader.payloads == [b"5"]
 
 
+@pytest.mark.parametrize("at", ["c1", "c2"])
+def test_what_comes_from_below_goes_from_all_cores_when_none_asks_for_it_any_more(
+    forest: Forest, at: str
+) -> None:
+    """It was kept for ever, and given to whoever came after it was cleared where it is from."""
+    till = forest.producer("york")
+    till.send("topic:price/tea", b"5", retained=True)
+    forest.producer("c3", "office").send("topic:price/milk", b"1", retained=True)
+    reader = forest.consumer(at, "topic:price/#", "first")
+    forest.settle(1)
+    assert sorted(reader.payloads) == [b"1", b"5"]
+    till.send("topic:price/tea", b"6", retained=True)
+    forest.settle(1)
+    assert [len(forest[name].core.topics.retained) for name in CORES] == [2, 2, 2]
+    second = forest.consumer("c3", "topic:price/tea", "second")
+    forest.settle(1)
+    reader.unsubscribe()
+    forest.settle(20)
+    assert second.payloads == [b"6"]
+    assert [len(forest[name].core.topics.retained) for name in CORES] == [2, 2, 2], "another core asks for it"
+    second.unsubscribe()
+    forest.settle(20)
+    assert [len(forest[name].core.topics.retained) for name in CORES] == [1, 1, 1], (
+        "what a core retained stays"
+    )
+    till.send("topic:price/tea", b"", retained=True)
+    forest.settle(1)
+    late = forest.consumer("c2", "topic:price/tea", "late")
+    forest.settle(1)
+    assert late.payloads == []
+
+
 # --- what goes wrong
 
 
