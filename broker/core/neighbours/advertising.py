@@ -202,8 +202,7 @@ class Advertising(Policy):
     def _ended_beside(self, keys: Iterable[Destination]) -> None:
         """Another node of the mesh asks for these no more: the children were told by it, not by this one."""
         gone = [Advice("remove", key.kind, key.name) for key in keys]
-        for policy in self._context.policies.withdrawn:
-            policy.withdrawn(gone)
+        self._context.policies.tell(Policy.withdrawn, gone)
 
     def neighbour_gone(self, neighbour: Neighbour, cause: str) -> None:
         """All that a neighbour told us is void. The next parent may need its topics, see `_inherit`."""
