@@ -90,14 +90,16 @@ class NodePlace(NamedTuple):
         return f"<NodePlace {self.uri} {self.account}>"
 
 
-def context_of(ca: str | None, certificate: str | None, key: str | None) -> ssl.SSLContext | None:
-    """None: the system's authorities, and nothing of our own."""
+def context_of(
+    ca: str | None, certificate: str | None, key: str | None, password: Callable[[], str] | None = None
+) -> ssl.SSLContext | None:
+    """None: the system's authorities, nothing of our own. `password`: of the key; None: it is asked for."""
     if not (ca or certificate):
         return None
     try:
         context = ssl.create_default_context(cafile=ca)
         if certificate:
-            context.load_cert_chain(certificate, key)
+            context.load_cert_chain(certificate, key, password)
     except ssl.SSLError:
         raise
     except OSError:
@@ -125,7 +127,7 @@ class TlsFiles:
         """
         if all(map(isfile, filter(None, self._files))):
             with suppress(OSError):
-                self._context = context_of(*self._files)
+                self._context = context_of(*self._files, password=str)  # nobody is asked for one again
         return self._context
 
 
