@@ -3,6 +3,7 @@
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pyspark
 import pytest
@@ -29,6 +30,13 @@ def test_a_shuffle_has_pieces_of_256_mib_for_all_cores(data: int, cores: int, wa
 
 def test_the_session_reckons_in_utc(spark: object) -> None:
     assert spark.conf.get("spark.sql.session.timeZone") == "UTC"  # type: ignore[attr-defined]
+
+
+def test_a_cluster_that_gives_us_nothing_is_said_to(spark: Any) -> None:
+    """Spark waits for one for ever: it warns of that once in 15 s, and raises nothing."""
+    logger = spark.sparkContext._jvm.org.apache.logging.log4j.LogManager.getLogger
+    assert str(logger("org.apache.spark.scheduler.TaskSchedulerImpl").getLevel()) == "WARN"
+    assert str(logger("org.apache.spark.scheduler.anything").getLevel()) == "ERROR"
 
 
 def test_java_is_given_no_archive_that_another_environment_has_written(
