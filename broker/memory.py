@@ -58,7 +58,7 @@ def _of_glibc(name: str) -> Callable[..., object]:
 
 
 class Leftovers:
-    """Gives back what connections that have gone leave in the middle of the heap.
+    """Gives back what connections that have gone, and the start, leave in the middle of the heap.
 
     Wrinkle: a large packet comes in pieces that are smaller than the threshold for maps. Small objects that
     live on lie between them, so glibc keeps the pages until it is asked for them.
@@ -66,13 +66,15 @@ class Leftovers:
 
     def __init__(self, trim: Callable[[int], object] | None = None) -> None:
         self._trim = trim or _of_glibc("malloc_trim")
-        self._gone, self._next = 0, 0.0
+        self._gone, self._next = -1, -1.0
 
     def __repr__(self) -> str:
-        return f"<Leftovers of {self._gone} connections given back>"
+        return f"<Leftovers of {max(self._gone, 0)} connections given back>"
 
     def give_back(self, gone: int, now: float) -> None:
         """`gone`: how many connections have ever gone. `now`: seconds, monotonic."""
+        if self._next < 0:  # the start leaves something too, once it is over
+            self._next = now + _TRIM_EVERY
         if gone != self._gone and now >= self._next:
             self._gone, self._next = gone, now + _TRIM_EVERY
             self._trim(0)
