@@ -62,7 +62,6 @@ class Shell:
     """One session. `program`: the command line that it is a prompt of. Lines raise `CommandError`."""
 
     def __init__(self, program: Any, asked: OperatorOptions, node: str, secret: str) -> None:
-        self._program = program
         self._asked = asked
         self._start = node
         self._secret = secret
