@@ -163,10 +163,10 @@ class NodeCore:
             context, forwarder, lookup, topics, arrivals, may_enter, removal
         )
         self.mandatory = MandatoryNotices(context, lookup, dispatcher, batching)
-        backpressure = Backpressure(context, lookup, may_enter)
         logical_addresses = LogicalAddresses(context, forwarder, lookup, dispatcher)
         self.logical_addresses = logical_addresses
         links = self.links = OpenLinks(context)
+        backpressure = Backpressure(context, lookup, may_enter, links)
         offers = self.offers = Offers(context)
         root = self.root = ChainRoot(context)
         ancestry = self.ancestry = Ancestry(context, links, root)
@@ -305,8 +305,12 @@ class NodeCore:
         neighbour = self.neighbours.get(name)
         if neighbour is None or neighbour.link is not link:
             return
+        if event.number != neighbour.received + 1:
+            return  # one before it was left there, and with it all that follows on this link
+        if why := self.message_admission.why_beyond_share(neighbour):
+            self.permits.refused(neighbour, event.header.destination, why)
+            return
         try:
-            self.message_admission.check_share(neighbour)
             neighbour.received = event.number
             self.context.touched[neighbour.name] = neighbour
             doubted = event.number <= neighbour.doubted

@@ -84,10 +84,14 @@ class Thief(Peer):
                 await asyncio.sleep(0.02)
 
     async def until_room(self) -> None:
-        """Within the window, for to go beyond it ends the link at once."""
+        """Within the window, for to go beyond it ends the link at once; until nothing more of it is taken."""
         async with asyncio.timeout(180):
-            while self.number - self.acked > 100 and not self.end:
+            while self.number - self.acked > 100 and not self.end and not self.is_left_unread:
                 await asyncio.sleep(0.001)
+
+    @property
+    def is_left_unread(self) -> bool:
+        return any(text.startswith("SHARE: ") for text in self.refused().values())
 
     async def until_ended(self) -> str:
         async with asyncio.timeout(180):

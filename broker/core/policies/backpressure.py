@@ -18,7 +18,9 @@ from broker.core.messages.queue import StoredBundle
 from broker.core.messages.queue_names import Spool, queue_name_of
 from broker.core.policy import Policy
 from broker.core.routing.admission import MessageAdmission
+from broker.core.tree.open_links import OpenLinks
 from sapwood.protocol.destinations import Destination
+from sapwood.protocol.errors import Refusal
 from treeconnector.link_events import LinkUp
 from treeconnector.relations import Relation
 
@@ -28,9 +30,12 @@ _OVERFULL: Final = 1.25
 class Backpressure(Policy):
     """Looks at arrivals while a spool is full, and once a second whether what was held may go on."""
 
-    __slots__ = ("_admission", "_context", "_lookup", "_sizes")
+    __slots__ = ("_admission", "_context", "_links", "_lookup", "_sizes")
 
-    def __init__(self, context: Context, lookup: Lookup, admission: MessageAdmission) -> None:
+    def __init__(
+        self, context: Context, lookup: Lookup, admission: MessageAdmission, links: OpenLinks
+    ) -> None:
+        self._links = links
         self._context = context
         self._lookup = lookup
         self._admission = admission
@@ -73,6 +78,9 @@ class Backpressure(Policy):
         elif not must and "" in neighbour.we_hold:
             neighbour.we_hold.discard("")
             neighbour.link.say.release("")
+            if neighbour.link.incoming.received != neighbour.received:
+                text = f"there is room again for what {neighbour.name} has sent and was not taken: link anew"
+                self._links.refuse(neighbour.link, Refusal.BUSY, text)
 
     def _is_overfull(self, neighbour: Neighbour) -> bool:
         spool = Spool.DOWN if neighbour.relation is Relation.PARENT else Spool.UP

@@ -12,8 +12,8 @@ child; the link stays, and all that is permitted goes on. What refuses:
 What was given to a child to consume it may give back, and nothing else in its place (`given`).
 
 Law: what waits here of one child is bounded (`CoreSettings.child_waiting`). First it is asked to keep what
-it has; who does not is not read any more: the link ends. Of one whose share has become smaller than what
-waits, that counts as well: it is asked, and goes on. A child without permits is trusted, as before.
+it has; of one that does not nothing more is taken, until there is room. Of one whose share has become smaller
+than what waits, that counts as well: it is asked, and goes on. A child without permits is trusted, as before.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set

@@ -8,8 +8,9 @@ Rule 22: a child may only hand over what comes from its own subtree, or what was
 bundle can be read is known here, from whomever it comes.
 
 Law: only where messages enter the tree is anything refused for want of room. What a neighbour brings is on
-its way: it is taken, and its neighbour is asked to keep what follows (`backpressure`, `queue_limits`). One
-that goes on in spite of that ends its link (`check_share`).
+its way: it is taken, and its neighbour is asked to keep what follows (`backpressure`, `queue_limits`). Of a
+child that goes on in spite of that nothing more is taken (`why_beyond_share`); its link stays, for what goes
+down.
 """
 
 import math
@@ -314,17 +315,20 @@ class MessageAdmission:
             self._table.route(below, name) is not None for name in neighbour.kin
         )
 
-    def check_share(self, neighbour: Neighbour) -> None:
-        """Before a bundle is taken. Raises `FrameError` if a child goes on though it was asked not to."""
+    def why_beyond_share(self, neighbour: Neighbour) -> str:
+        """Why nothing more of a child is taken now, else empty. It was asked to keep the rest and goes on, or
+        its line breaks so often that what was on the way each time has come to that.
+        """
         if not self.is_over_share(neighbour):
-            return
+            return ""
         share, most = self.child_share, self._context.settings.max_message
         waiting, asked_at = self._sizes.came[neighbour.name], self._before.get(neighbour.name, 0)
-        if waiting > max(share, asked_at) + share // 4 + 4 * most:
-            raise FrameError(
-                f"{neighbour.name} goes on though {waiting} bytes of what it sent wait here; it was asked to"
-                f" keep the rest: {share} at most (max_waiting)"
-            )
+        if waiting <= max(share, asked_at) + share // 4 + 4 * most:
+            return ""
+        return (
+            f"SHARE: {neighbour.name} goes on though as much of what it sent waits here as may, {share} bytes"
+            " (max_waiting): it was asked to keep the rest, and keeps it until there is room"
+        )
 
     def limit_share(self, share: int) -> None:
         """So many bytes of each child may wait here from now on: the site's file was read again."""
