@@ -191,6 +191,7 @@ class MandatoryNotices(Policy):
     def _may_know_more(self, neighbour: Neighbour, kind: Kind) -> bool:
         """Its routes are on their way to us, or it has not been here since our start; or it is of the mesh
         and has just gone, or has a line to a child that has none to this one: topics pass that child by.
+        Of topics what a child says counts early only: one that never ends it could hold up all others'.
         """
         context, now = self._context, self._context.clock.now
         if neighbour.relation is Relation.MESH and not neighbour.up:
@@ -201,7 +202,8 @@ class MandatoryNotices(Policy):
         early = now - self._began < context.settings.reattach_time
         held, since = neighbour.held, max(neighbour.held.heard_at, neighbour.since)
         sends = held.in_snapshot and now - since < context.settings.reattach_time
-        return sends or (early and not neighbour.up and not neighbour.since)
+        is_away = early and not neighbour.up and not neighbour.since
+        return is_away or (sends and (early or kind == Kind.QUEUE))
 
     def _route_changed(self, key: Destination, cause: str, origin: str) -> None:
         if key.kind != Kind.QUEUE:

@@ -237,6 +237,18 @@ def test_it_waits_for_a_region_that_stays_away_as_long_as_readers_may_take_to_co
     assert tree["york"].core.counters["unmatched"] == 1
 
 
+def test_a_child_whose_snapshot_has_no_end_holds_up_no_answer(tree: Forest) -> None:
+    """Each word of it began the time anew, so that one site could let the messages of all others wait."""
+    tree.pass_time(tree.settings.reattach_time)
+    south = tree["hq"].core.neighbours["south"].held
+    south.begin_snapshot()
+    south.apply([], tree["hq"].core.clock.now)
+    publish(tree, "york", b"1")
+    tree.settle(1.0)
+    assert held(tree["york"]) == 0
+    assert tree["york"].core.counters["unmatched"] == 1
+
+
 def test_what_is_not_persistent_does_not_wait(tree: Forest) -> None:
     found = reader(tree, "bath")
     publish(tree, "york", persistent=False)
