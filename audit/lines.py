@@ -8,7 +8,6 @@ What was read is compared with the size of the file; a gzip file says at its end
 """
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pyarrow import Table
@@ -16,6 +15,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from audit import files
+from audit.beside import work_beside
 from audit.clocks import JUMP, clock
 from audit.listing import LogFile, still_there
 from audit.queries import query
@@ -179,7 +179,7 @@ def _events(used: DataFrame, dialect: Dialect) -> DataFrame:
 
 def _both(counts: DataFrame, sums: DataFrame | None) -> tuple[Table, Table | None]:
     """Work both out at the same time."""
-    with ThreadPoolExecutor(1, "sums") as pool:
+    with work_beside() as pool:
         asked = pool.submit(fetch, sums) if sums is not None else None
         return fetch(counts), asked and asked.result()
 

@@ -2,14 +2,16 @@
 
 import gzip
 import json
+import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote
 
 import pytest
 from audit_tables import rows
 from pyarrow import Table, parquet
 
+from audit import lines
 from audit.accounts import totals
 from audit.errors import UsageError
 from audit.lines import LONGEST
@@ -414,3 +416,20 @@ def test_no_log_at_all_is_an_empty_one(spark: "SparkSession") -> None:
 def test_a_path_that_is_not_there_is_named() -> None:
     with pytest.raises(UsageError, match="no such file or folder"):
         list_local(["/nowhere/at/all"])
+
+
+def test_an_interrupt_waits_for_no_job_that_a_cluster_never_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It ends the session, and that the job."""
+    ended, told = threading.Event(), []
+
+    def fetch(frame: Any) -> None:
+        if frame == "counts":
+            raise KeyboardInterrupt
+        ended.wait(30)
+        told.append(frame)
+
+    monkeypatch.setattr(lines, "fetch", fetch)
+    with pytest.raises(KeyboardInterrupt):
+        lines._both(cast("Any", "counts"), cast("Any", "sums"))
+    assert not told
+    ended.set()
