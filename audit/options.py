@@ -286,7 +286,7 @@ def _one_day(options: argparse.Namespace) -> Period:
         until = since + timedelta(days=1)
     except (ValueError, OverflowError):
         raise UsageError(f"--day {text}: expected a date such as 2026-03-14, or 'yesterday'") from None
-    if options.history and day == today:
+    if options.history and day >= today:
         raise UsageError(
             f"--day {text} with --history: it is not over before 24 UTC, and would be kept as it is now:"
             " expected a day that is"

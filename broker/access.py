@@ -147,7 +147,7 @@ class Access:
         self._asks_for_names = secrets.closed
         self._ask_registry()
         self._host.core.admission.configure(secrets.secret_of, secrets.secret_of_core)
-        self._host.core.message_admission.limit_share(child_share(site))
+        self._host.core.message_admission.child_share = child_share(site)
         self.grants.tell(self._host.core)
         self.forwards.configure(site.forwards, site.folders)
         self.forwards.applications.configure(site.channels)

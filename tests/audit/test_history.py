@@ -153,6 +153,7 @@ def test_a_day_that_is_there_starts_no_spark(tmp_path: Path, capsys: pytest.Capt
         (["--day", "2026-03-01", "--since", "2026-03-01"], "expected one of them"),
         (["--history", "kept", "--until", "2026-03-01"], "expected one of them"),
         (["--history", "kept", "--day", str(datetime.now(UTC).date())], "it is not over before 24 UTC"),
+        (["--history", "kept", "--day", "9998-01-01"], "it is not over before 24 UTC"),
     ],
 )
 def test_times_that_are_none_are_refused_before_spark_starts(

@@ -264,7 +264,6 @@ class ChildPermits(Policy):
                 self._greet(neighbour)
             if changed or again:
                 neighbour.permitted_at = self._context.clock.now
-                self._admission.begin_share(neighbour.name)
             if neighbour.held.limit(self.limits(neighbour.name)) or changed or again:
                 policies.tell(Policy.permit_changed, neighbour, anew=changed)
                 self._sweep(neighbour)

@@ -68,7 +68,7 @@ class MessageAdmission:
 
     __slots__ = (
         *("_context", "_largest", "_least", "_lookup", "_policies", "_queues", "_sizes", "_table", "_topics"),
-        *("_before", "child_share", "disk_room", "disk_stands", "limits", "memory_room", "refused"),
+        *("child_share", "disk_room", "disk_stands", "limits", "memory_room", "refused"),
     )
 
     def __init__(self, context: Context, lookup: Lookup, topics: Topics) -> None:
@@ -88,7 +88,6 @@ class MessageAdmission:
         self.memory_room: float = math.inf
         self.refused: Counter[str] = Counter()
         self.child_share = settings.child_waiting
-        self._before: dict[str, int] = {}
 
     def __repr__(self) -> str:
         return f"<MessageAdmission at {self._context.name} full={[str(spool) for spool in self.full()]}>"
@@ -319,24 +318,15 @@ class MessageAdmission:
         """Why nothing more of a child is taken now, else empty. It was asked to keep the rest and goes on, or
         its line breaks so often that what was on the way each time has come to that.
         """
-        if not self.is_over_share(neighbour):
+        if "" not in neighbour.we_hold or not self.is_over_share(neighbour):
             return ""
         share, most = self.child_share, self._context.settings.max_message
-        waiting, asked_at = self._sizes.came[neighbour.name], self._before.get(neighbour.name, 0)
-        if waiting <= max(share, asked_at) + share // 4 + 4 * most:
+        if self._sizes.came[neighbour.name] <= share + share // 4 + 4 * most:
             return ""
         return (
             f"SHARE: {neighbour.name} goes on though as much of what it sent waits here as may, {share} bytes"
             " (max_waiting): it was asked to keep the rest, and keeps it until there is room"
         )
-
-    def limit_share(self, share: int) -> None:
-        """So many bytes of each child may wait here from now on: the site's file was read again."""
-        self.child_share, self._before = share, dict(self._sizes.came)
-
-    def begin_share(self, name: str) -> None:
-        """A child has a share by now. It was not asked to keep what waits already, which may be more."""
-        self._before[name] = self._sizes.came.get(name, 0)
 
     def is_over_share(self, neighbour: Neighbour) -> bool:
         """Does so much wait here of one child with permits that it is to keep the rest?"""
