@@ -318,7 +318,7 @@ class MessageAdmission:
         """Why nothing more of a child is taken now, else empty. It was asked to keep the rest and goes on, or
         its line breaks so often that what was on the way each time has come to that.
         """
-        if "" not in neighbour.we_hold or not self.is_over_share(neighbour):
+        if not self.is_over_share(neighbour) or "" not in neighbour.we_hold:
             return ""
         share, most = self.child_share, self._context.settings.max_message
         if self._sizes.came[neighbour.name] <= share + share // 4 + 4 * most:
