@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 
 from bridges.tls import TlsError
 from broker.alarms.watch import AlarmWatch
-from broker.alarms.webhook import receiver_of
+from broker.alarms.webhook import Receiver, receiver_of
 from broker.core.errors import SwitchError
 from broker.entrance.certificates import holder
 from broker.entrance.entrance import Entrance
+from broker.entrance.operators import Operators
 from broker.entrance.passwords import PasswordError
 from broker.entrance.policy import EntrancePolicy, operators_of, policy_of
 from broker.forwards.forwards import Forwards
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from broker.enrolment.registrar import Registry
 
 _log = logging.getLogger("sapwood.node")
+
+_Made = tuple[LinkSecrets, EntrancePolicy, Operators, Receiver | None]
 
 
 class Access:
@@ -110,22 +113,14 @@ class Access:
         """
         if self._read is None:
             raise SwitchError("this node was not started from a file: there is nothing to read again")
-        waiting: list[str] = []
         try:
             site = self._site_of(read := self._read())
             waiting = [name for name in differing(site, read) if name != "name"]
-            secrets = LinkSecrets(site, closed=self._asks_for_names)
-            policy = policy_of(site)
-            operators = operators_of(site)
-            receiver = receiver_of(site)
+            secrets, policy, operators, receiver = self._made_of(site, read, waiting)
             fresh = self._tls.fresh() if self._tls is not None else None
         except (ConfigurationError, PasswordError, TlsError) as error:
-            text = str(error)
-            if waiting:
-                names = ", ".join(waiting)
-                text += f"; so it is without the changes that wait for a start, {names}: start it anew"
-            _log.warning("! the file was not read again, nothing has changed: %s", text)
-            raise SwitchError(text) from None
+            _log.warning("! the file was not read again, nothing has changed: %s", error)
+            raise SwitchError(str(error)) from None
         self._become(site, secrets)
         self.entrance.configure(policy)
         self.operators.become(operators)
@@ -140,6 +135,20 @@ class Access:
         if waiting:
             _log.warning("! changed in the file, and not before the next start: %s", ", ".join(waiting))
         return away, waiting
+
+    def _made_of(self, site: Site, read: Site, waiting: list[str]) -> _Made:
+        """Raises `ConfigurationError`, `PasswordError`: of the file as it is, if that is wrong by itself."""
+        try:
+            return self._made(site)
+        except (ConfigurationError, PasswordError) as error:
+            self._made(read)
+            names = ", ".join(waiting)
+            text = f"so it is without the changes that wait for a start, {names}: start it anew"
+            raise ConfigurationError(f"{error}; {text}") from None
+
+    def _made(self, site: Site) -> _Made:
+        secrets = LinkSecrets(site, closed=self._asks_for_names)
+        return secrets, policy_of(site), operators_of(site), receiver_of(site)
 
     def _become(self, site: Site, secrets: LinkSecrets) -> None:
         """Let the children and channels of the file count from here on."""

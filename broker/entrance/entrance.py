@@ -330,7 +330,7 @@ class Entrance(Policy):
         rights.ended = True
         for connection in [each for session in self._sessions() for each in session.connections]:
             if connection.rights is rights:
-                who = rights.who or "the session secret"
+                who = rights.who or "an application with the session secret"
                 _log.info("- %s at %s: %s", who, connection.address, CHANGED)
                 connection.end(CHANGED)
 

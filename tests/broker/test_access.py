@@ -13,7 +13,7 @@ from nodes import running_node
 from broker.core.errors import SwitchError
 from broker.entrance.passwords import hashed
 from broker.node import Node
-from config.model import Account, AdvisoryLog, Listener, Permits, ServerTls, Site
+from config.model import Account, AdvisoryLog, Listener, Log, Permits, ServerTls, Site
 from config.rules import check
 
 AUTHORITY = trustme.CA()
@@ -99,6 +99,17 @@ async def test_a_file_that_is_right_with_a_restart_only_is_told_so(running: tupl
     node, files = running
     files.append(replace(files[0], accounts=(), applications="open"))
     with pytest.raises(SwitchError, match="wait for a start, applications: start it anew"):
+        node.report.access.read_again()
+
+
+async def test_a_file_that_is_wrong_by_itself_is_not_to_be_started_anew(
+    running: tuple[Node, list[Site]], tmp_path: Path
+) -> None:
+    """A node that was started anew with it did not start at all."""
+    node, files = running
+    gone = Account(name="till", password_file=tmp_path / "gone")
+    files.append(replace(files[0], accounts=(gone,), log=Log(level="debug")))
+    with pytest.raises(SwitchError, match=r"cannot read .*gone: No such file or directory$"):
         node.report.access.read_again()
 
 
