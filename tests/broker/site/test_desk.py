@@ -21,6 +21,7 @@ from bridges.site_brokers.base import (
     SiteBrokerError,
     Taken,
 )
+from broker.core.policy import Policy
 from broker.core.site.site import SiteClient
 from broker.node import Node
 from config.behaviour import Delivery, DestinationPolicy
@@ -324,8 +325,7 @@ async def test_very_much_that_is_wanted_is_told_some_at_a_time(
         monkeypatch.setattr(SiteClient, "wanted", keys)
         told_at = []
         async with counting_turns() as turns:
-            for policy in node.core.policies.wanted_changed:
-                policy.wanted_changed()
+            node.core.policies.tell(Policy.wanted_changed)
             monkeypatch.setattr(bridge, "want", lambda wanted: told_at.append((wanted, turns())))
             await until(lambda: bool(told_at))
         ((wanted, when),) = told_at
