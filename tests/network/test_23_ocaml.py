@@ -12,6 +12,7 @@ from signal import SIGSTOP
 import pytest
 from harness import Network, waiting
 from test_113_channels_in_ocaml import closed, says
+from workspace import lines_of
 
 from sapwood import Rpc, ServiceError, connect, current_request, task
 
@@ -44,9 +45,7 @@ async def program(ocaml: Path, *words: str) -> AsyncIterator[Program]:
 
 async def lines(ocaml: Path, *words: str) -> list[str]:
     async with program(ocaml, *words) as process, asyncio.timeout(PATIENCE):
-        output, errors = await process.communicate()
-    assert (process.returncode, errors.decode()) == (0, "")
-    return output.decode().splitlines()
+        return await lines_of(process)
 
 
 async def asked(process: Program, text: str) -> str:

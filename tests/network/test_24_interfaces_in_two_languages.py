@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from harness import Network
 from test_22_interfaces_across_a_tree import SLOW
-from workspace import FILES, ROOT
+from workspace import FILES, ROOT, lines_of
 
 from sapwood import Rpc, ServiceError, connect
 from sapwood.stub_samples import sample
@@ -64,9 +64,7 @@ async def says(process: asyncio.subprocess.Process, text: str) -> None:
 
 async def printed(*words: str | Path) -> list[str]:
     async with run(*words) as process, asyncio.timeout(PATIENCE):
-        output, errors = await process.communicate()
-    assert (process.returncode, errors.decode()) == (0, "")
-    return output.decode().splitlines()
+        return await lines_of(process)
 
 
 def peer(ocaml: Path) -> Path:

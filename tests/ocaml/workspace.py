@@ -1,5 +1,6 @@
 """Programs in OCaml, built by dune from the library as it stands, once for all test processes of a run."""
 
+import asyncio
 import fcntl
 import os
 import shutil
@@ -139,3 +140,13 @@ def _write(folder: Path, files: dict[str, str]) -> None:
     for name, text in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text, "utf-8")
+
+
+async def lines_of(process: asyncio.subprocess.Process) -> list[str]:
+    """The lines of a program that ends well. It may tell that its node is away: a busy machine starts one
+    anew slowly.
+    """
+    output, errors = await process.communicate()
+    told = [line for line in errors.decode().splitlines() if not line.endswith("; it is tried again")]
+    assert (process.returncode, told) == (0, [])
+    return output.decode().splitlines()
