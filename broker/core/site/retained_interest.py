@@ -10,9 +10,9 @@ first add of a filter.
 | a client of this node               | always: it has no other queue                                     |
 | the site's broker, which retains it | it is taken from there                                            |
 | the site's broker, which does not   | always; its topic is taken from there from then on (`followed`)   |
-| below                               | this node, one of its mesh or one above asks for it there; of       |
-|                                     | scope `tree`, always;                                              |
-|                                     | its topic is taken from the site's broker meanwhile (`followed`)  |
+| below                               | this node, one of its mesh or one above asks for it there, of     |
+|                                     | scope `tree` always; its topic is taken from the site's broker    |
+|                                     | meanwhile (`followed`)                                            |
 | elsewhere                           | the parent is asked for it                                        |
 
 Law: an interest counts until it is withdrawn, after its linger: whoever comes in between is not given
