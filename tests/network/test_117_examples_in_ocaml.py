@@ -53,15 +53,13 @@ def folder(tmp_path: Path, name: str) -> Path:
 async def test_messages_and_calls(network: Network, ocaml: Path, tmp_path: Path) -> None:
     network.add("hq")
     await network.start()
-    async with (
-        utop(folder(tmp_path, "server"), ocaml, network, SERVER),
-        utop(
-            folder(tmp_path, "caller"), ocaml, network, MESSAGES, CALLS.replace("5.", "60."), SHOW
-        ) as caller,
-    ):
-        assert await says(caller) == "milk 46"
-        assert await says(caller) == "level 12"
-        assert await asyncio.wait_for(caller.wait(), PATIENCE) == 0
+    calls = (MESSAGES, CALLS.replace("5.", "60."), SHOW)
+    async with utop(folder(tmp_path, "server"), ocaml, network, SERVER):
+        await network.until("hq", lambda status: "stock" in str(status["queues"]), "read by the server")
+        async with utop(folder(tmp_path, "caller"), ocaml, network, *calls) as caller:
+            assert await says(caller) == "milk 46"
+            assert await says(caller) == "level 12"
+            assert await asyncio.wait_for(caller.wait(), PATIENCE) == 0
 
 
 async def test_channels(network: Network, ocaml: Path, tmp_path: Path) -> None:
