@@ -169,9 +169,8 @@ class SiteLine:
             self._host.wake()
         if self._outgoing:
             outgoing, self._outgoing = self._outgoing, []
-            self._desk.when_told(
-                partial(self._safely, partial(self._hand_over, outgoing))
-            )  # answers to these may be at once
+            # Answers to these may be at once.
+            self._desk.when_told(partial(self._safely, self._hand_over, outgoing))
 
     def _hand_over(self, outgoing: list[BrokerDelivery]) -> None:
         if not self.open:
@@ -268,12 +267,12 @@ class SiteLine:
         if batch.left == 0 and (count or not batch.messages):
             self._host.core.switch.when_committed(partial(self._safely, batch.done))
 
-    def _safely(self, call: Callable[[], None]) -> None:
+    def _safely(self, call: Callable[..., None], *said: object) -> None:
         """A mistake ends the connection, so that the broker gives again all that was not answered. It ends
         neither the commit nor, unheard, a step of the loop.
         """
         try:
-            call()
+            call(*said)
         except Exception as mistake:
             if not self.mistake.done():
                 self.mistake.set_result(mistake)
