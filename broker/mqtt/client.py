@@ -25,6 +25,7 @@ from bridges.mqtt.packets import (
     Unsubscribe,
 )
 from bridges.mqtt.readers import Acknowledged, Alike
+from bridges.resets import rest_of
 from broker.core.node import NodeCore
 from broker.core.sessions.sessions import Connection, Window
 from broker.intake import Guest
@@ -71,13 +72,13 @@ class MqttConnection(asyncio.Protocol):
         self._publishing = Publishing(self)
         self._reading = MqttReading(self)
         self._connecting = Connecting(self, port, guest)
-        self._running = self._over = self._told = False
+        self._running = self.over = self._told = False
         self._rests = False
         self._subscribing: Subscribing | Returning | None = None
         self._share = LoopShare(port.host.shares, port.host.wake)
         self._requests = self._failures = 0
         self.is_5, self.is_explained, self.most_packet = False, True, 0
-        self.failure = self.entered_as = ""
+        self.failure = self.entered_as = self._lost = ""
         self._heard = 0.0
 
     def __repr__(self) -> str:
@@ -100,13 +101,13 @@ class MqttConnection(asyncio.Protocol):
     # --- the line
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast("asyncio.Transport", transport)  # uvloop's is none of asyncio's classes
+        self.transport = cast("asyncio.Transport", transport)  # uvloop's is none of asyncio's classes
         address = shown(transport.get_extra_info("peername"))
         self.connection = Connection(self._said, address, "mqtt", rights=None, end=self._sent_away)
         beside = transport.get_extra_info("kept", int)  # what has come of a WebSocket's frame
         self._outlet = Outlet(
             self._host,
-            self._transport,
+            self.transport,
             self.connection,
             lambda: len(self._reader) + beside() + self._publishing.unconfirmed,
             self._flooded,
@@ -117,7 +118,7 @@ class MqttConnection(asyncio.Protocol):
         )
 
     def data_received(self, data: bytes) -> None:
-        if self._over:
+        if self.over:
             return
         self._heard = self._loop.time()
         self.connection.bytes_in += len(data)
@@ -139,19 +140,19 @@ class MqttConnection(asyncio.Protocol):
             self._subscribe_on()
             for packet in self._reader.feed(data) if self._subscribing is None else ():
                 self._take(packet)
-                if not self._running or self._over or self._subscribing is not None:
+                if not self._running or self.over or self._subscribing is not None:
                     break
                 if self._share.is_over:
                     self._rest()
                     break
-            if self._subscribing is not None and not self._over:
+            if self._subscribing is not None and not self.over:
                 self._rest()
             self._flush()
         except packets.WrongLevel as error:
-            self._transport.write(error.answer)
+            self.write(error.answer)
             self.end(str(error))
         except PacketError as error:
-            self._transport.write(error.answer)
+            self.write(error.answer)
             self.end(str(error), error.reason)
         except SapwoodError as error:
             self.end(str(error))
@@ -159,14 +160,14 @@ class MqttConnection(asyncio.Protocol):
     def _rest(self) -> None:
         """It has had its slice: others have their turns before the next of its packets."""
         self._rests = True
-        self._transport.pause_reading()
+        self._outlet.pause_reading()
         self._host.spawn(self._go_on())
 
     async def _go_on(self) -> None:
         host = self._host
         await self._share.give_way()
         self._rests = False
-        if self._over:
+        if self.over:
             host.wake()
             return
         host.core.advance(host.now())
@@ -176,6 +177,8 @@ class MqttConnection(asyncio.Protocol):
         except Exception:
             _log.exception("! an MQTT packet was not understood and not refused: please report this")
             self.end("not understood")
+        if self._lost and not self._rests:
+            self.end(self._lost)
         self._read_on()
         self._wake()
 
@@ -192,22 +195,17 @@ class MqttConnection(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         self._guest.leave()
         self._outlet.gone()
-        self.end(f"the line broke: {error}" if error else "it went without a DISCONNECT")
-
-    @property
-    def transport(self) -> asyncio.Transport:
-        return self._transport
-
-    @property
-    def over(self) -> bool:
-        return self._over
+        self._lost = f"the line broke: {error}" if error else "it went without a DISCONNECT"
+        self.data_received(rest_of(self.transport) if error else b"")
+        if not self._rests:
+            self.end(self._lost)
 
     def end(self, why: str, reason: int = Reason.UNSPECIFIED, seldom: bool = False) -> None:
         """End it for a reason that the client has not chosen: its will is published. Once.
 
         `seldom`: it comes back at once with the same, so that is said now and then only.
         """
-        if self._over:
+        if self.over:
             return
         address, probes = self.connection.address, not self._connecting.asked
         if not (seldom or probes) or self._port.throttle.is_new(address, f"{self.client_id} {why}"):
@@ -243,9 +241,9 @@ class MqttConnection(asyncio.Protocol):
 
     def leave(self) -> None:
         """End it without a will. Once."""
-        if self._over:
+        if self.over:
             return
-        self._over = self.connection.behind = True
+        self.over = self.connection.behind = True
         self._reading.flush()  # what it acknowledged just before
         self._timer.cancel()
         self._reader.forget()
@@ -270,12 +268,12 @@ class MqttConnection(asyncio.Protocol):
     # --- packets
 
     def _take(self, packet: Packet | Alike | Acknowledged) -> None:
-        if self._over:
+        if self.over:
             return
         if not self._running:
             if not isinstance(packet, Connect):
                 raise PacketError("the first packet is not CONNECT")
-            self._transport.pause_reading()
+            self._outlet.pause_reading()
             self._connecting.open(packet, self._publishing)
         elif isinstance(packet, Publish):
             self._publishing.take(packet)
@@ -340,18 +338,18 @@ class MqttConnection(asyncio.Protocol):
         self.after_commit(lambda: self.write(answer))
 
     def _flush(self) -> None:
-        if self._over:
+        if self.over:
             return
         self._publishing.flush()
         self._reading.flush()
         if self._publishing.is_crowded(self._host.buffers.share):
-            self._transport.pause_reading()
+            self._outlet.pause_reading()
 
     # --- connecting
 
     def _begin(self) -> None:
         """It is logged in: what it read before goes on, or ends with a clean session."""
-        if self._over or self._running:
+        if self.over or self._running:
             return
         wishes = self._connecting.wishes
         self.is_5, self.is_explained = self._connecting.is_5, wishes.is_explained
@@ -384,8 +382,8 @@ class MqttConnection(asyncio.Protocol):
             raise PacketError(str(error), Reason.QUOTA_EXCEEDED) from None
 
     def _read_on(self) -> None:
-        if not (self._over or self._rests or self._publishing.is_crowded(self._host.buffers.share)):
-            self._transport.resume_reading()
+        if not (self.over or self._rests or self._publishing.is_crowded(self._host.buffers.share)):
+            self._outlet.resume_reading()
 
     # --- the switch
 
@@ -408,7 +406,7 @@ class MqttConnection(asyncio.Protocol):
 
     def _said(self, frame: NodeFrame) -> None:
         """The switch's answers and deliveries. It must not be asked anything from here."""
-        if self._over:
+        if self.over:
             return
         match frame:
             case Deliver():
@@ -445,6 +443,6 @@ class MqttConnection(asyncio.Protocol):
 
     def _acknowledge(self) -> None:
         """What was written with QoS 0 is dealt with."""
-        if not self._over:
+        if not self.over:
             self._reading.flush()
             self._host.wake()

@@ -66,8 +66,18 @@ class Outlet:
             loop.call_later(_LAST_WORDS, transport.abort)
 
     def gone(self) -> None:
-        """The connection is closed."""
+        """The line is: nothing more is written."""
+        self._over = self._connection.behind = True
+        self._behind.close()
         self._host.buffers.gone(self)
+
+    def pause_reading(self) -> None:
+        if not self._over:
+            self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        if not self._over:
+            self._transport.resume_reading()
 
     def write(self, data: bytes) -> None:
         if self._over or not data:

@@ -2,6 +2,9 @@
 
 import asyncio
 import logging
+import socket
+import ssl
+import struct
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from itertools import pairwise
@@ -9,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trustme
 
 from bridges.mqtt import readers
 from bridges.mqtt.fields import variable
@@ -16,12 +20,13 @@ from broker import shares
 from broker.core.clients import kept_sessions
 from broker.core.clients.kept_sessions import KeptSessions
 from broker.core.rows import Transaction
+from broker.intake import Guest
 from broker.mqtt.client import MqttConnection
 from broker.mqtt.door import Door
 from broker.mqtt.reading import MqttReading
 from broker.node import Node
 from broker.store.commit import GroupCommit
-from config.model import AdvisoryLog, Limits, Listener, Mqtt, Site, Spool
+from config.model import AdvisoryLog, Limits, Listener, Mqtt, ServerTls, Site, Spool
 from sapwood.protocol.errors import StoreError
 
 CONNECT = b"\x10\x0d\x00\x04MQTT\x04\x02\x00\x00\x00\x01a"
@@ -45,15 +50,23 @@ class Turns:
         self._handle.cancel()
 
 
+def server_tls(folder: Path) -> ServerTls:
+    """A certificate for this machine, and the file `ca.pem` of its authority."""
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(folder / "ca.pem")
+    authority.issue_cert("localhost").private_key_and_cert_chain_pem.write_to_path(folder / "own.pem")
+    return ServerTls(certificate=folder / "own.pem", key=folder / "own.pem")
+
+
 @asynccontextmanager
 async def logged_in(
-    folder: Path, limits: Limits | None = None, connect: bytes = CONNECT
+    folder: Path, limits: Limits | None = None, connect: bytes = CONNECT, tls: bool = False
 ) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
     """A client at a node with a door."""
     site = Site(
         name="hq",
         data=folder,
-        listener=Listener(port=0),
+        listener=Listener(port=0, tls=server_tls(folder) if tls else ServerTls()),
         advisory_log=AdvisoryLog(enabled=False),
         mqtt=Mqtt(port=0),
         limits=limits or Limits(),
@@ -61,7 +74,8 @@ async def logged_in(
     node = Node(site)
     await node.start()
     assert node.report.door is not None
-    reader, writer = await asyncio.open_connection("127.0.0.1", node.report.door.port)
+    context = client_context(folder) if tls else None
+    reader, writer = await asyncio.open_connection("localhost", node.report.door.port, ssl=context)
     try:
         writer.write(connect)
         assert await asyncio.wait_for(reader.readexactly(4), 120) == b"\x20\x02\x00\x00"
@@ -69,6 +83,39 @@ async def logged_in(
     finally:
         writer.close()
         await node.stop()
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[MqttConnection]:
+    """The connections of doors, in the order in which they came."""
+    found: list[MqttConnection] = []
+    connection = Door.connection
+
+    def keep(door: Door, guest: Guest) -> MqttConnection:
+        found.append(connection(door, guest))
+        return found[-1]
+
+    monkeypatch.setattr(Door, "connection", keep)
+    return found
+
+
+def client_context(folder: Path) -> ssl.SSLContext:
+    """Of a client that trusts the node of `logged_in`."""
+    return ssl.create_default_context(cafile=str(folder / "ca.pem"))
+
+
+async def opened(writer: asyncio.StreamWriter, context: ssl.SSLContext | None) -> socket.socket:
+    """One more line to the same door, whose bytes go out and in when a test says so."""
+    line = socket.create_connection(writer.get_extra_info("peername")[:2])
+    if context is not None:
+        line = await asyncio.to_thread(context.wrap_socket, line, server_hostname="localhost")
+    line.settimeout(120)
+    return line
+
+
+async def heard(line: socket.socket, count: int) -> bytes:
+    """So many bytes, and no more."""
+    return b"".join([await asyncio.to_thread(line.recv, 1) for _ in range(count)])
 
 
 def publish(number: int) -> bytes:
@@ -153,12 +200,9 @@ async def test_what_a_client_sent_together_is_committed_together(
 
 
 async def test_a_client_that_is_not_read_while_the_disk_is_slow_is_not_silent(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, made: list[MqttConnection]
 ) -> None:
     held: list[Callable[[StoreError | None], None]] = []
-    made: list[MqttConnection] = []
-    connection = Door.connection
-    monkeypatch.setattr(Door, "connection", lambda *given: made.append(connection(*given)) or made[-1])
     async with logged_in(tmp_path, connect=CONNECT.replace(b"\x04\x02\x00\x00", b"\x04\x02\x00\x01")) as (
         reader,
         writer,
@@ -168,7 +212,7 @@ async def test_a_client_that_is_not_read_while_the_disk_is_slow_is_not_silent(
             patched.setattr(GroupCommit, "submit", lambda _self, _transaction, done, **_: held.append(done))
             body = b"\x00\x07queue/q\x00\x01" + bytes(5 * 1024 * 1024)
             writer.write(b"\x32" + variable(len(body)) + body)
-            while client._transport.is_reading():
+            while client.transport.is_reading():
                 await asyncio.sleep(0.01)
             client._heard -= 100
             client._look()
@@ -179,6 +223,33 @@ async def test_a_client_that_is_not_read_while_the_disk_is_slow_is_not_silent(
         client._heard -= 100
         client._look()
         assert client.over
+
+
+@pytest.mark.parametrize("encrypted", [False, True])
+async def test_what_was_acknowledged_counts_though_a_write_finds_first_that_the_line_broke(
+    tmp_path: Path, made: list[MqttConnection], encrypted: bool
+) -> None:
+    """`mosquitto_sub -C` closes with messages unread, and its machine resets the line."""
+    kept = b"\x10\x0d\x00\x04MQTT\x04\x00\x00\x00\x00\x01b"
+    messages = [b"\x32\x06\x00\x01t" + number.to_bytes(2) + b"%d" % number for number in (1, 2, 3)]
+    async with logged_in(tmp_path, tls=encrypted) as (reader, writer):
+        context = client_context(tmp_path) if encrypted else None
+        line = await opened(writer, context)
+        line.send(kept)
+        assert await heard(line, 4) == b"\x20\x02\x00\x00"
+        line.send(b"\x82\x06\x00\x01\x00\x01t\x01")
+        assert await heard(line, 5) == b"\x90\x03\x00\x01\x01"
+        writer.write(b"".join(messages))
+        assert len(await asyncio.wait_for(reader.readexactly(12), 120)) == 12
+        assert await heard(line, 16) == b"".join(messages[:2])
+        line.send(b"\x40\x02\x00\x01\x40\x02\x00\x02")
+        line.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        line.close()
+        made[-1].write(b"\xd0\x00")
+        line = await opened(writer, context)
+        line.send(kept)
+        assert await heard(line, 12) == b"\x20\x02\x01\x00\x3a\x06\x00\x01t\x00\x013"
+        line.close()
 
 
 def filters_packet(first: int, body: bytes) -> bytes:
