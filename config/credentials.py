@@ -198,6 +198,10 @@ def _secret(text: str, source: str, what: str) -> Secret:
     return Secret(stripped, source)
 
 
+_seen_by_all: Final[set[Path]] = set()
+"""Files that were warned of: some are read for each connection."""
+
+
 def _read(path: Path, limit: int, what: str) -> str:
     try:
         with open_plain(path) as opened:
@@ -205,7 +209,8 @@ def _read(path: Path, limit: int, what: str) -> str:
             data = opened.read(limit + 1)
     except OSError as error:
         raise ConfigurationError(f"{what}: cannot read {path}: {error.strerror or error}") from None
-    if mode & stat.S_IROTH:
+    if mode & stat.S_IROTH and path not in _seen_by_all:
+        _seen_by_all.add(path)
         _log.warning("! %s: %s can be read by everyone on this machine: chmod o-r it", what, path)
     if len(data) > limit:
         raise ConfigurationError(f"{what}: {path} has more than {limit} bytes")

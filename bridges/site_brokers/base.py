@@ -206,8 +206,8 @@ class Bridge(Protocol):
 class Setup:
     """All that a bridge is made with. `directory`: for what it keeps on disk; there when `run` is called.
 
-    `store`: identifies the node's database, over restarts. `timeout`: seconds for a connection. `tls`: reads
-    the files.
+    `store`: identifies the node's database, over restarts. `timeout`: seconds for a connection. `password`
+    and `tls` read the files.
     """
 
     tree: str
@@ -215,7 +215,7 @@ class Setup:
     store: str
     directory: Path
     settings: SiteBroker
-    password: str | None
+    password: Callable[[], str | None] | None
     tls: Callable[[], ssl.SSLContext] | None
     timeout: float
     max_message: int
@@ -223,7 +223,15 @@ class Setup:
 
     def context(self) -> ssl.SSLContext | None:
         """For a connection: the files may have been renewed since the last one. Raises `SiteBrokerError`."""
-        try:
-            return self.tls() if self.tls is not None else None
-        except SapwoodError as error:
-            raise SiteBrokerError(str(error)) from None
+        return _read(self.tls) if self.tls is not None else None
+
+    def secret(self) -> str | None:
+        """For a connection: it may be another than at the last one. Raises `SiteBrokerError`."""
+        return _read(self.password) if self.password is not None else None
+
+
+def _read(files: Callable[[], Item]) -> Item:
+    try:
+        return files()
+    except SapwoodError as error:
+        raise SiteBrokerError(str(error)) from None

@@ -24,10 +24,15 @@ def make_bridge(site: Site, store: str) -> Bridge:
             store=store,
             directory=site.data_directory / "site-broker",
             settings=site.site_broker,
-            password=secret.reveal() if secret else None,
+            password=partial(_password, site) if secret else None,
             tls=tls,
             timeout=site.link.connect_timeout,
             max_message=site.limits.max_message,
             max_consumers=site.limits.max_routes_per_link,
         )
     )
+
+
+def _password(site: Site) -> str | None:
+    secret = site_broker_secret(site)
+    return secret.reveal() if secret else None

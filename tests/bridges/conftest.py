@@ -48,7 +48,9 @@ async def place(rabbitmq: RabbitServer, vhost: str, tmp_path: Path) -> AsyncIter
     """Makes bridges beside the test's virtual host. Keywords are settings of the site broker."""
     made: list[At] = []
 
-    def make(node: str = "york", store: str = "", password: str | None = None, **settings: Any) -> At:
+    def make(
+        node: str = "york", store: str = "", password: Callable[[], str] | None = None, **settings: Any
+    ) -> At:
         directory = tmp_path / node
         directory.mkdir(exist_ok=True)
         site = SiteBroker(uri=rabbitmq.uri(vhost), management=rabbitmq.management_uri)

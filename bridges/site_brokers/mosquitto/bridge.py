@@ -92,7 +92,7 @@ class MosquittoBridge:
     def _access(self) -> MqttAccess:
         setup = self._setup
         where = address(setup.settings.uri)
-        return MqttAccess(where, setup.settings.user, setup.password, setup.context(), setup.timeout)
+        return MqttAccess(where, setup.settings.user, setup.secret(), setup.context(), setup.timeout)
 
     # --- a connection
 

@@ -41,8 +41,5 @@ def refusal(reason: ReasonCode, access: MqttAccess) -> SiteBrokerError:
         ids = "sapwood-*, among them sapwood-ear-*, sapwood-door-* and sapwood-check-*"
         return SiteBrokerRefused(f"{text}: look at its clientid_prefixes; a node's client ids are {ids}")
     if reason.value in _LOGIN:
-        return SiteBrokerRefused(
-            f"{text}: look at site_broker's user and secret, and at the broker's users; a secret that is new"
-            " in the file counts once the node is restarted"
-        )
+        return SiteBrokerRefused(f"{text}: look at site_broker's user and secret, and at the broker's users")
     return SiteBrokerError(f"{text}: look at the broker's log")

@@ -6,6 +6,7 @@ of which AMQP tells none.
 
 import ssl
 from base64 import b64encode
+from collections.abc import Callable
 from typing import Any, Final, cast
 from urllib.parse import quote
 
@@ -16,6 +17,7 @@ from bridges.amqp.errors import ManagementError
 from bridges.site_brokers.rabbitmq.consumers import Listed
 from bridges.site_brokers.rabbitmq.exchanges import through
 from bridges.site_brokers.rabbitmq.policies import Harm, Policy, harm_of
+from sapwood.protocol.errors import SapwoodError
 
 PORT: Final = 15672
 TLS_PORT: Final = 15671
@@ -73,14 +75,22 @@ class _User(msgspec.Struct):
 
 
 class Management:
-    """Questions to one management API. `uri`: such as http://localhost:15672. Raises `ManagementError`."""
+    """Questions to one management API. `uri`: such as http://localhost:15672. Raises `ManagementError`.
+
+    `password`: asked for each time, since a connection may have been made with an older one.
+    """
 
     def __init__(
-        self, uri: str, user: str, password: str, tls: ssl.SSLContext | None = None, timeout: float = 10.0
+        self,
+        uri: str,
+        user: str,
+        password: Callable[[], str],
+        tls: ssl.SSLContext | None = None,
+        timeout: float = 10.0,
     ) -> None:
         self.uri = uri.rstrip("/")
         self._user = user
-        self._credentials = "Basic " + b64encode(f"{user}:{password}".encode()).decode()
+        self._password = password
         self._tls = tls
         self._timeout = timeout
 
@@ -207,9 +217,15 @@ class Management:
         names = [each.user_provided_name for each in found if isinstance(each, _Connected)]
         return {name for name in names if name}
 
+    def _credentials(self) -> str:
+        try:
+            return "Basic " + b64encode(f"{self._user}:{self._password()}".encode()).decode()
+        except SapwoodError as error:
+            raise ManagementError(str(error)) from None
+
     async def _get(self, path: str, kind: Any) -> Any:
         session = aiohttp.ClientSession(
-            headers={"Authorization": self._credentials},
+            headers={"Authorization": self._credentials()},
             timeout=aiohttp.ClientTimeout(total=self._timeout),
         )
         try:

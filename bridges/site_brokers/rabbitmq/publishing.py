@@ -9,7 +9,8 @@ Wrinkle: RabbitMQ says no in three ways. A message that no queue takes is return
 that a full queue rejects is confirmed negatively, and so is one for a queue that goes at that moment: it is
 published once more, and returned then, or rejected again. One that is too large, or that we may not publish
 there, closes the channel, and nothing says which it was: whatever was under way is then published again, one
-by one, until the one that closes the channel by itself is found. Those before it may be doubled by this.
+by one, until the one that closes the channel by itself is found. Those before it may be doubled by this, and
+say so.
 
 Wrinkle: which message was returned is known by the number in its mark, a header that each message gets.
 """
@@ -25,6 +26,7 @@ import pika
 
 from bridges.amqp.connection import Channel, Connection, Returned
 from bridges.amqp.errors import ChannelLost, Unencodable
+from bridges.properties import AGAIN
 from bridges.site_brokers.rabbitmq.messages import MARK, mark, number_of
 
 NO_QUEUE: Final = "QUEUE_DOES_NOT_EXIST"
@@ -82,6 +84,7 @@ class Publisher:
         self._waiting: deque[Outgoing] = deque()
         self._under_way: OrderedDict[int, Outgoing] = OrderedDict()
         self._again: deque[Outgoing] = deque()
+        self._doubted = 0
         self._returned: dict[int, Refused] = {}
         self._news = asyncio.Event()
         self._is_alone = False
@@ -158,6 +161,7 @@ class Publisher:
         if error.code == 0:
             raise error
         self._channel = None
+        self._doubted = len(self._under_way)
         self._again.extendleft(reversed(self._under_way.values()))
         self._under_way.clear()
 
@@ -165,6 +169,9 @@ class Publisher:
         """Publish one message and wait for its answer; if it closes the channel, it is refused."""
         self.repeated += 1
         self._is_alone = True
+        if self._doubted:
+            self._doubted -= 1
+            message.properties.headers = {**(message.properties.headers or {}), AGAIN: True}
         self._put(channel, message)
         while self._under_way and channel.is_open:
             await self._wait(channel)
@@ -211,7 +218,7 @@ class Publisher:
                 self._waiting.appendleft(message._replace(again=True))
                 continue
             if not good:
-                refused = Refused(REFUSED, f"queue {message.key!r} does not take it (full?)")
+                refused = Refused(REFUSED, _rejected(message))
             self._settle(message, refused)
         if self._waits:
             self._news.set()
@@ -222,3 +229,11 @@ class Publisher:
         else:
             self.refused += 1
         message.done(refused)
+
+
+def _rejected(message: Outgoing) -> str:
+    """Of several queues one is enough."""
+    if not message.exchange:
+        return f"queue {message.key!r} does not take it (full?)"
+    where = f"exchange {message.exchange!r} by {message.key[:80]!r}"
+    return f"a queue bound to {where} does not take it (full?); others may have it"

@@ -32,6 +32,7 @@ from sapwood.protocol.errors import FrameError, InvalidName, PatternError
 
 _TOO_MANY: Final = "TOO_MANY_DELIVERIES"
 _EXPIRED: Final = "EXPIRED"
+_REJECTED: Final = "REFUSED_BY_BROKER"
 
 
 @dataclass(slots=True)
@@ -236,4 +237,7 @@ class Redrive:
 
 
 def _was_with_a_reader(letter: QueueEntry) -> bool:
-    return letter.deliveries > 0 or letter.note.startswith(_TOO_MANY)
+    """Or with some of those of a site's broker that read its topic: it says no where one of them does."""
+    kind, note = letter.stored.header.destination.kind, letter.note
+    rejected = kind == Kind.TOPIC and note.startswith(_REJECTED)
+    return letter.deliveries > 0 or rejected or note.startswith(_TOO_MANY)

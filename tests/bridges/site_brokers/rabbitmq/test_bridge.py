@@ -11,7 +11,7 @@ from rabbitmq_server import RabbitServer
 from rabbitmq_site import PATIENCE, At
 
 from bridges.site_brokers.base import BrokerDelivery, SiteBrokerError, SiteBrokerRefused, Taken
-from bridges.site_brokers.rabbitmq import replies
+from bridges.site_brokers.rabbitmq import discovery, replies
 from bridges.site_brokers.rabbitmq.taking import PREFETCH
 from config.model import SiteExchange
 from sapwood.protocol.bundles import Foreign, Message, Properties
@@ -82,11 +82,30 @@ class TestGiving:
         rabbitmq.add_user("weak", "monitoring")
         rabbitmq.permit(vhost, "weak", write=r"^(sapwood\..*|amq\.default)$")
         applications.channel().queue_declare("till", durable=True)
-        york = await place(user="weak", password="weak").start()
+        york = await place(user="weak", password=lambda: "weak").start()
         refused, given = york.deliver("topic:prices", b"x"), york.deliver("queue:till", b"y")
         await york.until_answered(refused, given)
         assert york.desk.confirmed == [given]
         assert "access to exchange 'amq.topic'" in york.desk.refused[refused]
+
+
+async def test_a_new_password_counts_at_once_for_lists_and_for_the_next_connection(
+    place, rabbitmq: RabbitServer, vhost: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for pause in ("AGAIN_AFTER", "EVERY"):
+        monkeypatch.setattr(discovery, pause, 0.1)
+    secrets = ["old"]
+    rabbitmq.api("PUT", "/users/turning", {"password": "old", "tags": "monitoring"})
+    for each in (vhost, "/"):
+        rabbitmq.permit(each, "turning")
+    york = await place(user="turning", password=lambda: secrets[-1]).start()
+    rabbitmq.api("PUT", "/users/turning", {"password": "new", "tags": "monitoring"})
+    lacks = york.bridge._visit._discovery.lacks
+    await york.desk.until(lambda: "[401]" in lacks.get("lists", ""), "refused a list")
+    secrets.append("new")
+    await york.desk.until(lambda: "lists" not in lacks, "given a list again")
+    await york.stop()
+    assert (await york.start()).desk.broker.startswith("RabbitMQ ")
 
 
 class TestTaking:
@@ -258,7 +277,7 @@ class TestTaking:
         for queue in ("accounts", "orders"):
             applications.channel().queue_declare(queue, durable=True)
             applications.publish(queue, queue.encode())
-        york = await place(user="blind", password="blind").start()
+        york = await place(user="blind", password=lambda: "blind").start()
         york.want("queue:accounts", "queue:orders")
         await york.desk.until(lambda: york.desk.payloads == [b"orders"])
         assert "access to queue 'accounts'" in york.bridge.status()["troubles"]["queue:accounts"]
@@ -526,7 +545,7 @@ class TestSeveralExchanges:
         rabbitmq.permit(vhost, "choosy")
         rights = {"exchange": "amq.topic", "write": ".*", "read": r"^sales\."}
         rabbitmq.api("PUT", f"/topic-permissions/{vhost}/choosy", rights)
-        york = await place(user="choosy", password="choosy").start()
+        york = await place(user="choosy", password=lambda: "choosy").start()
         york.want("topic:secret", *(f"topic:sales/{number}" for number in range(250)))
         await until_bound(york, 250)
         for number in (0, 99, 100, 249):

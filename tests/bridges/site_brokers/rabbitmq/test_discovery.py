@@ -268,7 +268,7 @@ class TestWithoutASource:
     ) -> None:
         rabbitmq.add_user("deaf", "monitoring")
         rabbitmq.permit(vhost, "deaf")
-        york = await place(user="deaf", password="deaf").start()
+        york = await place(user="deaf", password=lambda: "deaf").start()
         assert york.bridge.status()["discovery"] == "lists, every 5 s"
         channel = applications.consumer("till", "prices.#")
         await york.desk.until_consumers("queue:till", "topic:prices/#")

@@ -40,7 +40,7 @@ async def test_another_nodes_broker_is_said_to_be_one(york, place) -> None:
 async def test_a_user_with_no_rights_is_told_the_lines_that_give_him_all(place, rabbitmq, vhost: str) -> None:
     user = f"poor-{vhost}"
     rabbitmq.add_user(user)
-    york = place(user=user, password=user)
+    york = place(user=user, password=lambda: user)
     (unknown,) = await york.bridge.inspect()
     assert unknown.fatal
     (permit,) = (line for line in unknown.lines if f"set_permissions -p {vhost} " in line)
@@ -65,7 +65,7 @@ async def test_a_user_with_no_rights_is_told_the_lines_that_give_him_all(place, 
 
 
 async def test_a_user_that_is_not_there_yet_is_told_all_lines(place, vhost: str) -> None:
-    (found,) = await place(user=f"new-{vhost}", password="secret").bridge.inspect()
+    (found,) = await place(user=f"new-{vhost}", password=lambda: "secret").bridge.inspect()
     assert f"refuses user 'new-{vhost}'" in found.text
     words = [" ".join(line.split()[:2]) for line in found.lines]
     assert words == [
@@ -87,7 +87,7 @@ async def test_each_missing_right_is_noticed(place, rabbitmq, vhost: str, write:
     rabbitmq.add_user(user, "monitoring")
     rabbitmq.permit("/", user)
     rabbitmq.permit(vhost, user, write=write, read=read)
-    (found,) = await place(user=user, password=user).bridge.inspect()
+    (found,) = await place(user=user, password=lambda: user).bridge.inspect()
     assert found.fatal
     assert "access" in found.text
 
@@ -106,7 +106,7 @@ async def test_each_exchange_is_there_lets_us_write_and_knows_topics(
     rabbitmq.add_user(user, "monitoring")
     rabbitmq.permit("/", user)
     rabbitmq.permit(vhost, user, write=r"^(sapwood\..*|amq\.default|amq\.topic|sales)$")
-    at = place(user=user, password=user, exchanges=exchanges)
+    at = place(user=user, password=lambda: user, exchanges=exchanges)
     applications.channel().exchange_declare("sales", "topic", durable=True)
     missing, *_ = await at.bridge.inspect()
     assert "no exchange 'stock'" in missing.text

@@ -15,6 +15,10 @@ from bridges.amqp.errors import ManagementError
 from bridges.site_brokers.rabbitmq.management import Management
 
 
+def guest() -> str:
+    return "guest"
+
+
 async def test_queues_and_bindings_are_listed_page_by_page(
     rabbitmq: RabbitServer, vhost: str, applications
 ) -> None:
@@ -27,7 +31,7 @@ async def test_queues_and_bindings_are_listed_page_by_page(
     channel.queue_declare("mine", exclusive=True)
     channel.queue_bind("durable", "amq.topic", "a.#")
     channel.queue_bind("durable", "amq.direct", "b")
-    management = Management(rabbitmq.management_uri, "guest", "guest")
+    management = Management(rabbitmq.management_uri, "guest", guest)
     found = {listed.name: listed for listed in await management.queues(vhost)}
     assert set(found) == {*names, "durable", "passing", "mine"}
     assert found["durable"][:4] == ("durable", True, False, False)
@@ -52,27 +56,27 @@ async def test_bindings_through_other_exchanges_are_listed_as_if_they_were_direc
     channel.queue_bind("r", "some", "*.tea")
     channel.queue_bind("s", "one", "b.tea")
     channel.queue_bind("t", "one", "c.tea")
-    found, behind = await Management(rabbitmq.management_uri, "guest", "guest").bindings(vhost, "amq.topic")
+    found, behind = await Management(rabbitmq.management_uri, "guest", guest).bindings(vhost, "amq.topic")
     assert set(found) == {("q", "a.#"), ("r", "a.tea"), ("s", "b.tea")}
     assert behind == {"all", "some", "one"}
 
 
 async def test_an_exchange_that_is_not_there_has_no_bindings(rabbitmq: RabbitServer, vhost: str) -> None:
     """The list of queues, which is asked for with it, holds all the same."""
-    management = Management(rabbitmq.management_uri, "guest", "guest")
+    management = Management(rabbitmq.management_uri, "guest", guest)
     assert await management.bindings(vhost, "deleted") == ([], set())
     assert await management.sources(vhost, "deleted") == set()
 
 
 async def test_who_is_not_let_in_is_told_so(rabbitmq: RabbitServer, vhost: str) -> None:
     with pytest.raises(ManagementError, match="does not let user 'guest' in") as refused:
-        await Management(rabbitmq.management_uri, "guest", "wrong").queues(vhost)
+        await Management(rabbitmq.management_uri, "guest", lambda: "wrong").queues(vhost)
     assert refused.value.status == 401
 
 
 async def test_nobody_there() -> None:
     with pytest.raises(ManagementError, match="does not answer") as refused:
-        await Management("http://127.0.0.1:9", "guest", "guest").queues("/")
+        await Management("http://127.0.0.1:9", "guest", guest).queues("/")
     assert refused.value.status == 0
 
 
@@ -89,7 +93,7 @@ async def answering(answer: Callable[[web.Request], str]) -> AsyncIterator[Manag
     await listening.start()
     port = listening._server.sockets[0].getsockname()[1]
     try:
-        yield Management(f"http://127.0.0.1:{port}", "guest", "guest")
+        yield Management(f"http://127.0.0.1:{port}", "guest", guest)
     finally:
         await runner.cleanup()
         await asyncio.sleep(0)
@@ -121,7 +125,7 @@ async def test_a_list_without_an_end_is_given_up(each: int) -> None:
 async def test_connections_are_known_by_the_names_that_they_gave_themselves(
     rabbitmq: RabbitServer, vhost: str
 ) -> None:
-    management = Management(rabbitmq.management_uri, "guest", "guest")
+    management = Management(rabbitmq.management_uri, "guest", guest)
     named = rabbitmq.parameters(vhost)
     named.client_properties = {"connection_name": "Shovel to-hq"}
     with rabbitmq.connect(vhost), pika.BlockingConnection(named):

@@ -7,10 +7,13 @@ from contextlib import asynccontextmanager
 import pika
 import pytest
 from rabbitmq_server import RabbitServer
+from rabbitmq_site import PATIENCE
 
 from bridges.amqp.connection import Connection, Returned
 from bridges.amqp.errors import AmqpError
+from bridges.amqp.frames import Incoming
 from bridges.amqp.server import Server
+from bridges.properties import AGAIN
 from bridges.site_brokers.rabbitmq.messages import is_ours
 from bridges.site_brokers.rabbitmq.publishing import Outgoing, Publisher, Refused
 
@@ -137,6 +140,42 @@ async def test_what_a_full_queue_rejects_is_refused(
     second = ledger.outcomes[b"second"]
     assert second is not None
     assert str(second).startswith("REFUSED_BY_BROKER: queue 'small'")
+
+
+async def test_what_may_have_come_to_its_queue_already_says_so(connect, ledger: Ledger) -> None:
+    """Whatever was given before that for which the broker closes the channel is given again."""
+    reader = await (await connect()).channel()
+    await reader.declare("till", durable=True)
+    got: list[Incoming] = []
+    async with publishing(await connect()) as publisher:
+        for number in range(6):
+            publisher.give(ledger.outgoing("till", b"%d" % number, "no such" if number == 3 else ""))
+        await ledger.until(6)
+    await reader.consume("till", got.append, acknowledged=False)
+    async with asyncio.timeout(PATIENCE):
+        while not got or got[-1].body != b"5":
+            await asyncio.sleep(0.01)
+    unmarked = [each.body for each in got if AGAIN not in (each.properties.headers or {})]
+    assert sorted(unmarked) == [b"0", b"1", b"2", b"4", b"5"]
+    assert len(got) > len(unmarked)
+
+
+async def test_what_one_of_several_queues_rejects_is_refused_in_words_that_say_so(
+    connect, ledger: Ledger
+) -> None:
+    channel = await (await connect()).channel()
+    for queue, most in (("full", 0), ("till", 9)):
+        full = {"x-max-length": most, "x-overflow": "reject-publish"}
+        await channel.declare(queue, durable=True, arguments=full)
+        await channel.bind(queue, "amq.topic", "prices.#")
+    async with publishing(await connect()) as publisher:
+        publisher.give(ledger.outgoing("prices.tea", b"9", "amq.topic", mandatory=False))
+        await ledger.until(1)
+    refused = ledger.outcomes[b"9"]
+    assert refused is not None
+    assert "exchange 'amq.topic'" in refused.text
+    assert "others may have it" in refused.text
+    assert (await channel.declare("till", passive=True)).messages == 1
 
 
 async def test_what_a_queue_rejects_that_has_just_gone_has_no_queue(ledger: Ledger) -> None:

@@ -94,6 +94,22 @@ def test_a_refused_message_is_a_dead_letter_and_holds_up_nobody(forest: Forest) 
     ]
 
 
+def test_a_topic_s_letter_that_a_broker_gave_to_some_of_its_readers_maybe_comes_back_marked(
+    forest: Forest,
+) -> None:
+    broker = chain(forest)
+    broker.consumers("topic:prices")
+    forest.producer("hq", "writer").send("topic:prices", b"9")
+    forest.settle(2.0)
+    broker.site.refuse(broker.given[0].id, "REFUSED_BY_BROKER: a queue does not take it")
+    broker.given.clear()
+    york = forest["york"].core
+    york.advance(forest["york"].now)
+    york.dead_letters.give_back([(each, 1) for each in york.custody.dead.waiting])
+    forest.settle(1.0)
+    assert [(each.message.payload, each.again) for each in broker.given] == [(b"9", True)]
+
+
 def test_what_the_broker_threw_away_is_given_again_and_no_more_than_that(forest: Forest) -> None:
     broker = given_three_orders(forest)
     first, second, third = broker.given
