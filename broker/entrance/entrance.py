@@ -23,7 +23,7 @@ from weakref import WeakValueDictionary
 
 from broker.core.errors import Busy, NotLoggedIn, SwitchError
 from broker.core.policy import Policy
-from broker.core.sessions.rights import CHANGED, FULL, Rights
+from broker.core.sessions.rights import CHANGED, Rights
 from broker.core.sessions.sessions import Session
 from broker.entrance.complaints import Complaints
 from broker.entrance.near import is_near
@@ -98,7 +98,7 @@ class Entrance(Policy):
         self._key = secrets.token_bytes(32)
         self._known: dict[str, bytes] = {}
         self._nobody = of_nobody()
-        self._of_secret = Rights()
+        self._of_secret, self._unproven = Rights(), Rights()
         self._accounts: WeakValueDictionary[str, Rights] = WeakValueDictionary()
         self._certificates: WeakValueDictionary[Shown, Rights] = WeakValueDictionary()
         self._thread = Threads("sapwood-passwords")
@@ -232,7 +232,7 @@ class Entrance(Policy):
             except SwitchError as error:
                 return error
         if policy.is_open or (caller.near and not policy.knows_words):
-            return FULL
+            return self._unproven
         return NotLoggedIn(f"this node does not know who you are: {self._how()}")
 
     def _is_too_far(self, caller: Caller) -> bool:
@@ -304,11 +304,15 @@ class Entrance(Policy):
 
     def configure(self, policy: EntrancePolicy) -> None:
         """The site's file was read again: whose account is not what it was has to log in again, and whoever
-        came in with a session secret that is another one now."""
+        came in with a session secret that is another one now, or without a proof where one is asked for now.
+        """
         before, self._policy = self._policy, policy
         if before.secret != policy.secret:
-            self._send_away(self._of_secret)
+            self._send_away(self._of_secret, "an application with the session secret")
             self._of_secret = Rights()
+        if policy.knows_words and not (before.knows_words or policy.is_open):
+            self._send_away(self._unproven, "an application that had no proof to give")
+            self._unproven = Rights()
         for name, rights in list(self._accounts.items()):
             if before.accounts.get(name) != policy.accounts.get(name):
                 del self._accounts[name]
@@ -326,12 +330,11 @@ class Entrance(Policy):
                 del self._certificates[shown]
                 self._send_away(rights)
 
-    def _send_away(self, rights: Rights) -> None:
+    def _send_away(self, rights: Rights, otherwise: str = "") -> None:
         rights.ended = True
         for connection in [each for session in self._sessions() for each in session.connections]:
             if connection.rights is rights:
-                who = rights.who or "an application with the session secret"
-                _log.info("- %s at %s: %s", who, connection.address, CHANGED)
+                _log.info("- %s at %s: %s", rights.who or otherwise, connection.address, CHANGED)
                 connection.end(CHANGED)
 
 

@@ -1,6 +1,7 @@
 """Who gets in, by which proof, from where: every row of the table that the documentation has."""
 
 import asyncio
+import logging
 
 import pytest
 
@@ -59,7 +60,10 @@ async def found(policy: EntrancePolicy, asking: Caller) -> Rights | str:
 )
 async def test_without_a_proof(policy: EntrancePolicy, near: bool, far: bool) -> None:
     for is_near, gets_in in ((True, near), (False, far)):
-        assert await found(policy, caller(near=is_near)) == (FULL if gets_in else "NOT_LOGGED_IN")
+        rights = await found(policy, caller(near=is_near))
+        assert (rights.permit is None if isinstance(rights, Rights) else rights) == (
+            gets_in or "NOT_LOGGED_IN"
+        )
 
 
 @pytest.mark.parametrize("near", [True, False])
@@ -86,6 +90,29 @@ async def test_whoever_came_in_with_a_secret_that_is_another_one_by_now_logs_in_
     entrance.configure(EntrancePolicy(secret="another"))
     assert (ended, came.ended) == ([CHANGED], True)
     assert not (await entrance.admitted(caller(secret="another"))).ended
+    entrance.close()
+
+
+@pytest.mark.parametrize("policy", [EntrancePolicy(secret="word"), EntrancePolicy(accounts=ACCOUNTS)])
+async def test_whoever_came_in_without_a_proof_gives_one_once_the_file_asks_for_it(
+    policy: EntrancePolicy, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whoever was there read on with every right, until the line broke."""
+    caplog.set_level(logging.INFO, "sapwood.entrance")
+    ended: list[str] = []
+    session = Session("1")
+    entrance = Entrance("hq", EntrancePolicy(), sessions=lambda: (session,))
+    came = await entrance.admitted(caller(near=True))
+    session.connections[Connection(print, "here", rights=came, end=ended.append)] = None
+    entrance.configure(EntrancePolicy(certificates=True))
+    assert (ended, came.ended) == ([], False)
+    entrance.configure(policy)
+    assert (ended, came.ended) == ([CHANGED], True)
+    assert "an application that had no proof to give at here" in caplog.text
+    with pytest.raises(SwitchError, match="does not know who you are"):
+        await entrance.admitted(caller(near=True))
+    entrance.configure(EntrancePolicy())
+    assert not (await entrance.admitted(caller(near=True))).ended
     entrance.close()
 
 
