@@ -5,7 +5,6 @@ In a directory that several nodes may share: `NODE.advisories.jsonl` is being wr
 is half made; Spark ignores it, and so does everything here.
 """
 
-import gzip
 import logging
 import os
 import re
@@ -21,6 +20,7 @@ from broker.threads import Threads
 _log = logging.getLogger("sapwood.advisories")
 _CHUNK: Final = 256 * 1024
 _MODE: Final = 0o640
+_AS_GZIP: Final = zlib.MAX_WBITS + 16
 _NAME: Final = re.compile(
     r"(?P<node>.+)\.advisories(-(?P<number>[0-9]{6,}))?\.jsonl(?P<gzip>\.gz)?", re.DOTALL
 )
@@ -179,11 +179,12 @@ class _Compressor:
 
     def _copy(self, path: Path, part: Path) -> bool:
         with path.open("rb") as source, part.open("wb") as target:
-            with gzip.GzipFile("", "wb", 6, target, 0) as packed:
-                while chunk := source.read(_CHUNK):
-                    if self._stopping.is_set():
-                        return False
-                    packed.write(chunk)
+            packer = zlib.compressobj(wbits=_AS_GZIP)
+            while chunk := source.read(_CHUNK):
+                if self._stopping.is_set():
+                    return False
+                target.write(packer.compress(chunk))
+            target.write(packer.flush())
             target.flush()
             os.fsync(target.fileno())
         return path.exists()
@@ -220,10 +221,16 @@ def log_files(directory: Path) -> Iterator[tuple[str, int, Path]]:
 
 def _last_line(path: Path) -> bytes:
     """Of what is packed all is read, which happens only where a node ended just after it began a new file."""
-    with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-        if path.suffix != ".gz":
+    with path.open("rb") as file:
+        if path.suffix == ".gz":
+            import gzip  # hardly any node needs it
+
+            with gzip.open(file) as unpacked:
+                lines = deque(unpacked, maxlen=1)
+        else:
             file.seek(max(file.seek(0, os.SEEK_END) - _CHUNK, 0))
-        return deque(file, maxlen=1).pop() if file.peek(1) else b""
+            lines = deque(file, maxlen=1)
+    return lines.pop() if lines else b""
 
 
 def _cut_torn_line(path: Path) -> None:

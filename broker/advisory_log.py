@@ -12,7 +12,6 @@ one too: so an audit sees each hole.
 """
 
 import asyncio
-import gzip as gzip_module
 import logging
 import time
 import zlib
@@ -262,8 +261,10 @@ def read_log(directory: Path | str, node: str = "") -> Iterator[LogRow]:
 
 def _read_file(path: Path) -> Iterator[LogRow]:
     """Rows of one file; none if it was removed meanwhile, and from its compressed twin if it became that."""
+    import gzip  # only who reads a log needs it
+
     for found in (path, path.with_name(path.name + ".gz")):
-        opener = gzip_module.open if found.suffix == ".gz" else open
+        opener = gzip.open if found.suffix == ".gz" else open
         try:
             with opener(found, "rb") as file:
                 for place, line in enumerate(file, 1):

@@ -7,6 +7,7 @@ Wrinkle: all connections are read into one buffer, which is emptied before the l
 is left of a frame is kept; the rest of it is then read to where it belongs, and not copied.
 """
 
+import mmap
 import struct
 from collections.abc import Sequence
 from contextlib import suppress
@@ -21,7 +22,7 @@ try:
 except ImportError:  # where it was not compiled
     from websockets.utils import apply_mask
 
-_buffer: Final = memoryview(bytearray(256 * 1024))
+_buffer: Final = memoryview(mmap.mmap(-1, 256 * 1024, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
 _LONG: Final = 16 * 1024
 """Behind a frame that is longer comes another such, of which so much is read before it is known."""
 _OF_SLOW: Final = 64 * 1024

@@ -13,7 +13,6 @@ Law: after an error at a write or commit nothing more is accepted. What was ackn
 import errno
 import os
 import sqlite3
-import tempfile
 from pathlib import Path
 from typing import Final
 
@@ -83,11 +82,13 @@ def mapped(error: BaseException, path: Path) -> StoreError:
 
 def _no_space(path: Path) -> bool:
     """SQLite tells a quota from no other fault, and the disk's free bytes leave quotas out: so write some."""
+    probe = path.with_name(f"{path.name}-probe")
     try:
-        with tempfile.TemporaryFile(dir=path.parent) as probe:
-            probe.write(os.urandom(_NEARLY_FULL))
-            probe.flush()
-            os.fsync(probe.fileno())
+        with probe.open("wb") as file:
+            probe.unlink()
+            file.write(os.urandom(_NEARLY_FULL))
+            file.flush()
+            os.fsync(file.fileno())
     except OSError as error:
         return error.errno in NO_SPACE
     return False
