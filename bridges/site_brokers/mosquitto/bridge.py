@@ -344,7 +344,10 @@ class MosquittoBridge:
     def status(self) -> dict[str, Any]:
         found: dict[str, Any] = {"protocol": self._version}
         found |= self._discovery.status() if self._discovery is not None else {"discovery": ""}
-        return found | (self._session.taking.status() if self._session is not None else {})
+        if self._session is None:
+            return found
+        ways = {"other_ways": dict(self._session.publishing.other_ways.reasons)}
+        return found | self._session.taking.status() | ways
 
     async def inspect(self) -> list[Finding]:
         """Find what the broker lacks, with the lines for mosquitto.conf."""

@@ -34,6 +34,8 @@ COUNT: Final = "$SYS/broker/subscriptions/count"
 SHARED: Final = "$SYS/broker/shared_subscriptions/count"
 VERSION: Final = "$SYS/broker/version"
 PULSE: Final = "$SYS/broker/uptime"
+CONNECTION: Final = "$SYS/broker/connection/"
+BRIDGES: Final = f"{CONNECTION}+/state"
 LOGS: Final = (LOG + "N", LOG + "E", LOG + "M/subscribe", LOG + "M/unsubscribe")
 _QUIET: Final = 11.0
 _LOOK_EVERY: Final = 2.0
@@ -70,7 +72,7 @@ class LogDiscovery:
     """Of one connection. `broker`: what it calls itself. `tells`: whether its log says who subscribes.
 
     `last_words`: what the log said when our other connection ended. `lacks`: what of the broker's settings
-    has cost messages, for people.
+    has cost messages, for people. `bridges`: to other brokers, that are connected.
     """
 
     def __init__(
@@ -91,6 +93,7 @@ class LogDiscovery:
         self._session = ""
         self.last_words = ""
         self.lacks: dict[str, str] = {}
+        self.bridges: set[str] = set()
         self._own = 0
         self._others = _OTHERS
         self._heard_at = self._beat = 0.0
@@ -124,7 +127,8 @@ class LogDiscovery:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(_PATIENCE):
                         await self._told.wait()
-            self._others += max(await ear.subscribe([Filter(PULSE, 0)])) < FAILURE
+            for text in (PULSE, BRIDGES):
+                self._others += max(await ear.subscribe([Filter(text, 0)])) < FAILURE
         self._early = []
         if not self.tells:
             self.table = SubscriptionTable(self._setup.max_consumers, self.table.own)
@@ -189,6 +193,12 @@ class LogDiscovery:
                 self._counts[topic == SHARED] = int(payload)
         elif topic == PULSE:
             self._pulse()
+        elif topic.startswith(CONNECTION):
+            name = topic.removeprefix(CONNECTION).removesuffix("/state")
+            if payload != b"1":
+                self.bridges.discard(name)
+            elif len(self.bridges) < _SHOWN:
+                self.bridges.add(name)
         elif topic == VERSION:
             self.broker = payload.decode(errors="replace").replace("mosquitto version", "Mosquitto")[:80]
 

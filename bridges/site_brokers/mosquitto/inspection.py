@@ -16,7 +16,7 @@ from bridges.mqtt.bulk import FAILURE
 from bridges.properties import MqttProperties
 from bridges.site_brokers.base import Finding, Setup, SiteBrokerError
 from bridges.site_brokers.mosquitto.connection import Filter, MqttConnection, Post, Received
-from bridges.site_brokers.mosquitto.discovery import COUNT, LOGS, SHARED
+from bridges.site_brokers.mosquitto.discovery import BRIDGES, CONNECTION, COUNT, LOGS, SHARED
 from bridges.site_brokers.mosquitto.log_lines import LOG, SUBSCRIBE, UNSUBSCRIBE, Came, Went, read
 from bridges.site_brokers.mosquitto.login import NO_MOUNT, ONE_ID, MqttAccess, Unsupported
 from bridges.site_brokers.mosquitto.names import OURS, Names
@@ -28,8 +28,6 @@ _SAVES: Final = 0.5
 _SAVED: Final = b"Saving in-memory database"
 _PROBE: Final = OURS + "probe"
 _INFORMATION: Final = LOG + "I"
-_CONNECTION: Final = "$SYS/broker/connection/"
-_BRIDGES: Final = f"{_CONNECTION}+/state"
 _SHOWN: Final = 5
 KEPT: Final = (
     "persistence true",
@@ -76,9 +74,9 @@ class _Ears:
             self.echoed.set()
         elif topic == HOLDER:
             self.held = True
-        elif topic.startswith(_CONNECTION):
+        elif topic.startswith(CONNECTION):
             if payload == b"1":
-                self.bridges.add(topic.removeprefix(_CONNECTION).removesuffix("/state"))
+                self.bridges.add(topic.removeprefix(CONNECTION).removesuffix("/state"))
         elif topic == _INFORMATION:
             if _SAVED in payload:
                 self.saved.set()
@@ -107,7 +105,7 @@ async def inspect(
     ear = await _open(access, f"{probe}-ear", versions, ears)
     try:
         # First, or the count that is heard may have our own subscriptions in it.
-        await ear.subscribe([Filter(text, 0) for text in (COUNT, SHARED, _BRIDGES)])
+        await ear.subscribe([Filter(text, 0) for text in (COUNT, SHARED, BRIDGES)])
         found = [*_protocol(setup, ear), *await _permissions(ear, names, ears), *_bridges(ears)]
         codes = await ear.subscribe([Filter(text, 0) for text in LOGS])
         if setup.settings.discovery == "automatic":

@@ -3,6 +3,9 @@
 *No local* (MQTT 5, or the bridge mode of 3.1.1) keeps a broker from sending back what came from us. Two
 things it does not cover: a retained message of ours, when we subscribe later; and brokers of 3.1.1 that know
 no bridges. Both are known again by a digest; the first also after a restart, for as long as it is retained.
+
+Where the broker is bridged to another one, at which a node is too, a message may go round through the bridge
+and the tree. Each time it comes as a new one, so all that shows is that the same is given again and again.
 """
 
 import hashlib
@@ -11,10 +14,34 @@ from typing import Final
 
 _MOST_SAID: Final = 10_000
 _MOST_RETAINED: Final = 100_000
+OFTEN: Final = 100
+_WITHIN: Final = 60.0
+"""Seconds."""
+_MOST_GIVEN: Final = 10_000
 
 
 def digest(topic: str, payload: bytes) -> str:
     return hashlib.blake2b(f"{topic}\0".encode() + payload, digest_size=8).hexdigest()
+
+
+class Rounds:
+    """Counts what is given to a broker that is bridged to another: by a digest, for a minute."""
+
+    def __init__(self) -> None:
+        self._given: Counter[str] = Counter()
+        self._since = 0.0
+
+    def __repr__(self) -> str:
+        return f"<Rounds given={len(self._given)}>"
+
+    def given(self, topic: str, payload: bytes, now: float) -> bool:
+        """Is this so often the same that it may go round?"""
+        if now - self._since > _WITHIN or len(self._given) >= _MOST_GIVEN:
+            self._given.clear()
+            self._since = now
+        said = digest(topic, payload)
+        self._given[said] += 1
+        return self._given[said] == OFTEN
 
 
 class LoopDetection:

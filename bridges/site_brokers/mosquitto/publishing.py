@@ -5,6 +5,7 @@ this came from the tree. A request goes no sooner than we are subscribed to the 
 what is behind it waits.
 """
 
+import asyncio
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
@@ -12,12 +13,12 @@ from typing import Final
 
 from bridges.mqtt.bulk import FAILURE
 from bridges.properties import FROM_TREE, size_of, to_mqtt
-from bridges.site_brokers.base import BrokerDelivery, Desk, unanswerable
+from bridges.site_brokers.base import BrokerDelivery, Desk, NotTaken, unanswerable
 from bridges.site_brokers.mosquitto.connection import UNSPEAKABLE, MqttConnection, Post
 from bridges.site_brokers.mosquitto.discovery import Fate, LogDiscovery
 from bridges.site_brokers.mosquitto.filters import OwnFilters
 from bridges.site_brokers.mosquitto.given import GIVEN, Given
-from bridges.site_brokers.mosquitto.loop_detection import LoopDetection, digest
+from bridges.site_brokers.mosquitto.loop_detection import OFTEN, LoopDetection, Rounds, digest
 from bridges.site_brokers.mosquitto.messages import REASONS
 from bridges.site_brokers.mosquitto.names import Names, Unspellable
 from bridges.site_brokers.mosquitto.ownership import Ownership
@@ -27,6 +28,8 @@ from sapwood.protocol.destinations import Destination, Kind
 ENVELOPE: Final = 64
 """Bytes of a packet beside its topic, properties and payload, at the most."""
 _NOBODY: Final = 0x10
+_SHOWN: Final = 5
+_LISTED: Final = 100
 
 
 class Poster:
@@ -54,6 +57,8 @@ class Poster:
         self._changed = changed
         self._given = given
         self._discovery: LogDiscovery | None = None
+        self._rounds = Rounds()
+        self.other_ways = NotTaken(_LISTED, "comes another way than the tree's, too")
         self._posts: deque[tuple[BrokerDelivery, Post]] = deque()
         self._unanswered: dict[int, None] = {}
         self._unsaved: dict[int, tuple[str, bytes]] = {}
@@ -89,6 +94,8 @@ class Poster:
 
     def deliver(self, batch: Sequence[BrokerDelivery]) -> None:
         for delivery in batch:
+            if self._discovery is not None and self._discovery.bridges:
+                self._look_for_rounds(delivery, self._discovery.bridges)
             if self._poison.guilty(delivery.id):
                 text = "REFUSED: the site's broker ended the connection whenever it was given this message"
                 self._desk.refuse(delivery.id, f"{text} {self._poison.reason}".strip())
@@ -147,6 +154,17 @@ class Poster:
         since = self._discovery.table.moment if self._discovery is not None else 0
         done = partial(self._answered, delivery, topic, since)
         return Post(topic, payload, qos, delivery.retained, said, done)
+
+    def _look_for_rounds(self, delivery: BrokerDelivery, bridges: Collection[str]) -> None:
+        name, now = str(delivery.destination), asyncio.get_running_loop().time()
+        if self._rounds.given(name, delivery.message.payload, now):
+            shown = ", ".join(repr(each[:80]) for each in sorted(bridges)[:_SHOWN])
+            self.other_ways.note(
+                name,
+                f"Mosquittos are bridged here ({shown}), and the same message was given to this one {OFTEN}"
+                " times within a minute: where it is always one, it goes round through the bridge and the"
+                " tree; end the bridge, or leave this out of the tree (rules)",
+            )
 
     def _say_given(self) -> None:
         self._client.post(self._given.post(self._client.max_packet - len(GIVEN) - ENVELOPE))

@@ -249,11 +249,13 @@ class Visit:
 
         A queue for which the node has no room is better left alone: RabbitMQ gives the same again after each
         `consumer_timeout`, and a quorum queue drops what it has given more often than its `delivery-limit`.
+        That of topics may be one, and is left alone where the node has no room for anything.
         """
         known, is_ours = self._census.queues.get(name), name.startswith(OURS)
         if known.vanishing if known is not None else not is_ours and self._discovery.knows_all:
             return False
-        if is_ours or self._desk.has_room(queue(name)):
+        is_for_anything = is_ours and name != TOPICS
+        if is_for_anything or self._desk.has_room(queue(name)):
             return True
         self._taker.not_taken.note(f"queue:{name}", "the node has no room for it now")
         return False

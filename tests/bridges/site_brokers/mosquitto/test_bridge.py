@@ -74,6 +74,28 @@ async def test_consumers_are_found_given_to_and_taken_from(
     ]
 
 
+async def test_what_goes_round_through_a_bridge_of_the_broker_is_told(
+    joined: tuple[MosquittoBridge, FakeDesk, int], tmp_path: Path
+) -> None:
+    """The bridge passes on to the other Mosquitto what the tree gives to this one, and its node takes it."""
+    bridge, desk, port = joined
+    messages = [delivery(id, "topic:down/x", b"1") for id in range(1, 101)]
+    bridge.deliver(messages)
+    await until(lambda: len(desk.confirmed) == 100)
+    assert bridge.status()["other_ways"] == {}
+    lines = ("allow_anonymous true", "connection north", f"address 127.0.0.1:{port}", "topic down/# in 1")
+    other = MosquittoServer(tmp_path / "other", *lines, "remote_clientid to-the-north")
+    other.start()
+    try:
+        await until(lambda: bool(bridge._discovery.bridges))
+        bridge.deliver(messages)
+        why = bridge.status()["other_ways"]["topic:down/x"]
+        assert "'to-the-north'" in why
+        assert "end the bridge" in why
+    finally:
+        other.kill()
+
+
 async def test_what_comes_together_is_answered_by_destination(
     joined: tuple[MosquittoBridge, FakeDesk, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:

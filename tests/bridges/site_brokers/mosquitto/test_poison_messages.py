@@ -1,6 +1,6 @@
 """Which message a broker ends its connections for; and what is our own echo."""
 
-from bridges.site_brokers.mosquitto.loop_detection import LoopDetection, digest
+from bridges.site_brokers.mosquitto.loop_detection import OFTEN, LoopDetection, Rounds, digest
 from bridges.site_brokers.mosquitto.poison_messages import PoisonMessages
 
 
@@ -45,3 +45,11 @@ def test_memory_of_what_the_broker_retains_is_bounded() -> None:
         echoes.retained(f"t/{number}", digest(f"t/{number}", b"9"))
     assert echoes.is_one("t/100099", b"9", True)
     assert not echoes.is_one("t/0", b"9", True)
+
+
+def test_the_same_message_again_and_again_is_told_once_a_minute() -> None:
+    rounds = Rounds()
+    once = [[rounds.given("t", b"1", at), rounds.given("t", b"%d" % at, at)] for at in range(OFTEN // 2)]
+    assert not any(any(each) for each in once)
+    assert sum(rounds.given("u", b"1", 61.0) for _ in range(3 * OFTEN)) == 1
+    assert not any(rounds.given("u", b"1", 122.0) for _ in range(OFTEN - 1))

@@ -593,24 +593,30 @@ async def test_the_queue_of_topics_is_taken_as_it_was_made(
     assert answers["arguments"]["x-queue-type"] == "classic"
 
 
+@pytest.mark.parametrize(
+    ("wanted", "name", "exchange"),
+    [("queue:orders", "orders", ""), ("topic:orders", "sapwood.topics", "amq.topic")],
+)
 async def test_what_a_full_node_was_given_too_often_is_not_dropped_by_a_quorum_queue(
-    york, applications
+    york, applications, wanted: str, name: str, exchange: str
 ) -> None:
     """RabbitMQ gives it again with each connection, and 4.0 twenty times by default."""
     limited = {"x-queue-type": "quorum", "x-delivery-limit": 1}
-    applications.channel().queue_declare("orders", durable=True, arguments=limited)
-    applications.publish("orders", b"1")
-    york.want("queue:orders")
+    applications.channel().queue_declare(name, durable=True, arguments=limited)
+    york.want(wanted)
+    if exchange:
+        await applications.until_bound("orders")
     york.desk.holding = True
+    applications.publish("orders", b"1", exchange)
     await york.desk.until(lambda: york.desk.payloads == [b"1"])
-    york.desk.full = {"orders"}
+    york.desk.full = {name}
     for _ in range(2):
         await york.stop()
         await york.start()
-        await york.desk.until(lambda: "queue:orders" in york.bridge.status()["troubles"])
+        await york.desk.until(lambda: f"queue:{name}" in york.bridge.status()["troubles"])
     york.desk.full, york.desk.holding = set(), False
     await york.desk.until(lambda: york.desk.payloads == [b"1", b"1"])
-    assert york.bridge.status()["troubles"] == {}
+    await york.desk.until(lambda: york.bridge.status()["troubles"] == {})
 
 
 class TestOneNode:
