@@ -829,6 +829,7 @@ def test_mqtt5_3_1_3_2_2_a_delayed_will_outlives_a_kill_of_the_node(tmp_path: Pa
     with door_node(tmp_path) as door:
         wire = Wire5(door.port)
         wire.connect("till", said=FOR_EVER, will=("gone", b"lost", 1, False, b"\x18\x00\x00\x00\x05"))
+        wire.subscribe(("gone", 1 | 4), ("other", 1))
         with connected(door, "reader", said=FOR_EVER) as reader:
             reader.subscribe(("gone", 1))
             wire.break_off()
@@ -838,6 +839,9 @@ def test_mqtt5_3_1_3_2_2_a_delayed_will_outlives_a_kill_of_the_node(tmp_path: Pa
         door.restart_after_kill()
         with connected(door, "reader", clean=False, said=FOR_EVER) as reader:
             assert reader.given().payload == b"lost"
+        with connected(door, "till", clean=False, said=FOR_EVER) as wire:
+            assert [wire.given().payload for _ in range(2)] == [b"x", b"x"]
+            wire.silent()
 
 
 # --- 4.10 request and response

@@ -46,13 +46,15 @@ MOST_BYTES_OF_ONE: Final = 32 * 1024 * 1024
 class LaterWill(NamedTuple):
     """A message that is published if its client does not come back by `due`, in ms of running time.
 
-    `message`: encoded; `destination` and `flags` as those of a bundle.
+    `message`: encoded; `destination` and `flags` as those of a bundle. `deaf`: names of its session's
+    subscriptions that are not given it; a start knows of none that it is deaf to its own session.
     """
 
     due: int
     destination: str
     message: bytes
     flags: int
+    deaf: tuple[str, ...] = ()
 
 
 class _Use:
@@ -208,6 +210,7 @@ class KeptSessions(Policy):
 
     def keep_will(self, token: str, will: LaterWill) -> None:
         """Publish it when it is due, unless its client comes back. Raises `Busy`."""
+        will = will._replace(deaf=self._topics.deaf_to(token, parse(will.destination).name))
         self._sessions[token].put(_WILL, msgspec.msgpack.encode(will))
 
     def _publish_will(self, session: KeptSession) -> None:
@@ -215,6 +218,8 @@ class KeptSessions(Policy):
         if value is None:
             return
         will = msgspec.msgpack.decode(value, type=LaterWill)
+        for found in filter(None, (self._topics.durable(session.token, name) for name in will.deaf)):
+            found.deaf = True
         (message,) = bundles.decode_messages(will.message, 1)
         try:
             self._producers.for_absent(session.token, parse(will.destination), message, will.flags)

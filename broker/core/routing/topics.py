@@ -106,6 +106,10 @@ class Topics:
         """The session's durable subscription of that name."""
         return self.subscriptions.get(subscription_id(session, name, "")) if name else None
 
+    def deaf_to(self, sender: str, name: str) -> tuple[str, ...]:
+        """Names of the sender's durable subscriptions that are not given what it sends to a topic."""
+        return tuple(each.name for each in self._trie.match(name) if each.name and each.is_deaf_to(sender))
+
     def check_room(self, session: str, more: int = 1) -> None:
         """Before it gets so many more durable subscriptions. Raises `BadRequest`.
 
