@@ -211,12 +211,15 @@ class LogDiscovery:
             _log.info("= the site's broker tells of its $SYS again")
             self.table.doubt()
 
+    def lack(self, what: str, text: str) -> None:
+        self.lacks[what] = text
+        _log.warning("! the site's broker lacks something: %s", text, extra={"reason": text})
+
     def _look_whether_deaf(self) -> None:
         """An acl_file is read anew while the broker runs, and refuses what it granted without a word."""
         silent = self._loop.time() - self._heard_at
         if self._beat and silent > max(_DEAF_AFTER, self._beat * _BEATS) and "log" not in self.lacks:
-            self.lacks["log"] = _DEAF
-            _log.warning("! the site's broker lacks something: %s", _DEAF, extra={"reason": _DEAF})
+            self.lack("log", _DEAF)
 
     def _line(self, topic: str, payload: bytes) -> None:
         """Lines wait until one of our own subscriptions has shown how the log is written."""
@@ -260,10 +263,7 @@ class LogDiscovery:
     def _dropped(self, client: str) -> None:
         """Ours alone: what is dropped for others is between them and the broker."""
         if client == self._session and "max_queued_messages" not in self.lacks:
-            self.lacks["max_queued_messages"] = _QUEUE_FULL
-            _log.warning(
-                "! the site's broker lacks something: %s", _QUEUE_FULL, extra={"reason": _QUEUE_FULL}
-            )
+            self.lack("max_queued_messages", _QUEUE_FULL)
 
     def _tell(self, changes: list[Change]) -> None:
         for came, client, text in changes:

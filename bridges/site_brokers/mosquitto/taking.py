@@ -39,6 +39,11 @@ _ASK_AGAIN: Final = 60.0
 _LISTED: Final = 100
 _REMEMBERED: Final = 1000
 _LONGEST: Final = 1024
+_NOT_KEPT: Final = (
+    "it has not kept this node's session, so what applications published before the node was back is lost: it"
+    " was restarted without `persistence true`, or the node was away for longer than a week, or than its"
+    " persistent_client_expiration"
+)
 
 
 class Subscriber:
@@ -87,6 +92,7 @@ class Subscriber:
         self._denied: dict[str, int] = {}
         self._gathered: list[tuple[Received, Taken]] = []
         self._aside = 0
+        self._lost_session = False
         self._changed = asyncio.Event()
         self._again: asyncio.TimerHandle | None = None
         self._work: asyncio.Task[None] | None = None
@@ -103,7 +109,9 @@ class Subscriber:
         if not memory.session:
             memory.filters.update(read(self._inherited))
         memory.heir = memory.heir or not memory.session
+        had_one = bool(memory.session and memory.filters)
         if not await self._client.open():
+            self._lost_session = had_one
             memory.new_session()
         else:
             self._copies.resume()
@@ -130,6 +138,8 @@ class Subscriber:
     def begin(self, discovery: LogDiscovery) -> None:
         """From now on be subscribed to what is wanted."""
         self._discovery = discovery
+        if self._lost_session:
+            discovery.lack("session", _NOT_KEPT)
         self._work = asyncio.get_running_loop().create_task(self._follow())
         self.want(self._wanted)
 
@@ -152,6 +162,8 @@ class Subscriber:
             await asyncio.sleep(_LOOK_AGAIN)
         self._leave(FILTERS, b"")
         self._leave(GIVEN, b"")
+        self._memory.filters.clear()
+        self._memory.save_session()
 
     def saved(self) -> None:
         """The memory is on disk. Leave our filters at the broker, for the machine that comes after."""

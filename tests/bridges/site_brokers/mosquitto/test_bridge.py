@@ -262,6 +262,32 @@ async def test_what_the_broker_threw_away_while_the_node_was_away_is_said(
         small.kill()
 
 
+async def test_a_session_that_the_broker_did_not_keep_is_said(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Applications published meanwhile, and had their answers. A node that has left expects none."""
+    forgetful = MosquittoServer(
+        tmp_path / "small", *(line for line in DISCOVERY if "persistence" not in line)
+    )
+    forgetful.start()
+    try:
+        (directory := tmp_path / "york").mkdir()
+        async with machine(directory, forgetful, "topic:up/#") as (bridge, _):
+            assert bridge.status()["lacks"] == {}
+        forgetful.stop()
+        forgetful.start()
+        async with machine(directory, forgetful, "topic:up/#") as (bridge, _):
+            assert [*bridge.status()["lacks"]] == ["session"]
+        assert "it has not kept this node's session" in caplog.text
+        async with machine(directory, forgetful, "topic:up/#") as (bridge, _):
+            assert bridge.status()["lacks"] == {}
+            await bridge.leave()
+        async with machine(directory, forgetful, "topic:up/#") as (bridge, _):
+            assert bridge.status()["lacks"] == {}
+    finally:
+        forgetful.kill()
+
+
 async def test_a_broker_that_tells_nothing_any_more_is_said_to_be_so(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
