@@ -11,7 +11,7 @@ import os
 import signal
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Thread
@@ -101,9 +101,9 @@ def _audit(
     Wrinkle: the thread that loads it is waited for at the end. A process that ends in the middle of compiled
     code of a thread that nobody waits for is aborted.
     """
-    from audit.session import Starting, hush
+    from audit.session import Starting, break_off
 
-    with _interruptible():
+    with _interruptible(break_off):
         with Starting(options.master, size, settings) as starting:
             from audit import run
             from audit.beside import prepare
@@ -113,32 +113,36 @@ def _audit(
             session = starting.session()
         try:
             return run.audit(session, request, tree)
-        except KeyboardInterrupt:
-            hush(session)
-            raise
         finally:
             session.stop()
 
 
 @contextmanager
-def _interruptible() -> Iterator[None]:
+def _interruptible(break_off: Callable[[], None]) -> Iterator[None]:
     """While it lasts, Ctrl-C ends an audit without a word: Spark's Python would write the stacks of all that
-    fails then. Where nobody listens to it, it stays so."""
-    before = signal.getsignal(signal.SIGINT)
+    fails then. Where nobody listens to it, it stays so. `break_off`: done beside, as Spark may wait."""
+    before, told = signal.getsignal(signal.SIGINT), False
     if before is not signal.default_int_handler:
         yield
         return
-    signal.signal(signal.SIGINT, _quiet_interrupt)
+
+    def interrupt(*_: object) -> None:
+        nonlocal told
+        told = True
+        logging.disable()
+        warnings.simplefilter("ignore")
+        Thread(target=break_off, name="break off").start()
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, interrupt)
     try:
         yield
+    except Exception:
+        if told:  # a job that was ended in the midst fails with an error of its own
+            raise KeyboardInterrupt from None
+        raise
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-def _quiet_interrupt(*_: object) -> None:
-    logging.disable()
-    warnings.simplefilter("ignore")
-    raise KeyboardInterrupt
 
 
 def _request(options: argparse.Namespace, given: dict[str, Any]) -> Any:

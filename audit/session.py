@@ -248,10 +248,21 @@ def end(spark: "SparkSession") -> None:
         gateway.shutdown()
 
 
-def hush(spark: "SparkSession") -> None:
-    """Let Java say nothing more: what it does for nobody any more fails, and it writes the stacks of that."""
-    with suppress(Exception):  # the interrupt may have broken the line to it
-        spark.sparkContext.setLogLevel("OFF")
+def break_off() -> None:
+    """End the session that there is, and all that it works on. Java says nothing more: what is broken off
+    fails, and it writes the stacks of that.
+
+    Wrinkle: for a thread of its own. Spark's Python that is interrupted while it waits for a result waits for
+    the end of that job, which a cluster that has nothing free never begins; and its line to Java is in the
+    middle of a call.
+    """
+    from pyspark import SparkContext
+
+    context = SparkContext._active_spark_context
+    if context is not None:
+        with suppress(Exception):  # Java may be gone already
+            context.setLogLevel("OFF")
+            context._jsc.stop()
 
 
 def fetch(frame: "DataFrame") -> "Table":

@@ -18,7 +18,7 @@ import psutil
 import pytest
 from audit_tables import Begun, classes
 from duckdb import InterruptException
-from py4j.protocol import Py4JNetworkError
+from py4j.protocol import Py4JError, Py4JNetworkError
 
 from audit import capacity, cli, options, package, queries, run, session
 from audit.errors import SetUpError
@@ -175,7 +175,7 @@ def test_help_ends_well(capsys: pytest.CaptureFixture[str]) -> None:
 def sizes(spark: "SparkSession", monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The command line runs on the tests' session; here is for how many bytes it asked."""
     asked: list[int] = []
-    monkeypatch.setattr(session, "hush", lambda _: None)  # for good, and it is not theirs alone
+    monkeypatch.setattr(session, "break_off", lambda: None)  # it is not theirs alone
     monkeypatch.setattr(session, "Starting", lambda _master, size, *_: asked.append(size) or Begun(spark))
     return asked
 
@@ -317,6 +317,29 @@ def test_an_interrupt_that_breaks_the_connection_to_spark_is_one(
     assert cli.main([str(DATA / "demo"), "--deployment", str(DATA / "stores.csv")]) == 130
 
 
+def test_an_interrupt_ends_a_job_that_a_cluster_never_begins(
+    sizes: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark's Python lets no interrupt through before the job has ended, and then it raises that alone."""
+    broken_off = threading.Event()
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def interrupted(*_: object) -> None:
+        try:
+            os.kill(os.getpid(), signal.SIGINT)
+        finally:
+            assert broken_off.wait(20), "the job goes on"
+            raise Py4JError("the job was cancelled") from None
+
+    monkeypatch.setattr(session, "break_off", broken_off.set)
+    monkeypatch.setattr(run, "audit", interrupted)
+    try:
+        assert cli.main([str(DATA / "demo"), "--deployment", str(DATA / "stores.csv")]) == 130
+    finally:
+        logging.disable(logging.NOTSET)
+        signal.signal(signal.SIGINT, before)
+
+
 def test_an_interrupt_in_the_middle_of_a_query_is_one(
     sizes: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -368,13 +391,13 @@ def test_an_interrupt_ends_an_audit_without_a_word_of_spark_s_own(
         os.kill(os.getpid(), signal.SIGINT)
         pytest.fail("the audit went on")
 
-    hushed: list[object] = []
-    monkeypatch.setattr(session, "hush", hushed.append)
+    broken_off = threading.Event()
+    monkeypatch.setattr(session, "break_off", broken_off.set)
     monkeypatch.setattr(run, "audit", interrupted)
     try:
         assert cli.main([str(DATA / "demo"), "--deployment", str(DATA / "stores.csv")]) == 130
         assert logging.root.manager.disable == logging.CRITICAL, "nor a stack of what fails then"
-        assert hushed, "nor one of Java's"
+        assert broken_off.wait(20), "nor one of Java's"
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     finally:
         logging.disable(logging.NOTSET)

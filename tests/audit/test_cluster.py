@@ -22,6 +22,7 @@ import pytest
 from audit_tables import classes
 
 from audit import passes, session
+from audit.beside import work_beside
 from audit.deployment import load_tree
 from audit.follow import Follower, Following
 from audit.history import Day
@@ -175,6 +176,7 @@ def run(folder: Path, master: str, **environment: str) -> dict[str, Any]:
     assert told.returncode == 0, told.stderr[-3000:]
     there: dict[str, Any] = json.loads(told.stdout.splitlines()[-1])
     assert there["processes"] == 3
+    assert there["broken_off"]
     return there
 
 
@@ -273,10 +275,20 @@ def _on_the_cluster(folder: Path, master: str) -> dict[str, Any]:
         executors = spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size()
         home = jvm.System.getProperty("java.home")
         work = Path(jvm.System.getenv("SPARK_HOME"), "work", SparkContext.getOrCreate().applicationId)
+        broken_off = breaks_off(spark)
     finally:
         session.end(spark)
     shutil.rmtree(work, ignore_errors=True)  # where Spark's workers write, inside its own folder
-    return {"found": found, "processes": executors, "java": home}
+    return {"found": found, "processes": executors, "java": home, "broken_off": broken_off}
+
+
+def breaks_off(spark: "SparkSession") -> bool:
+    """Whoever waits for a job that would go on for hours hears of the end of the session."""
+    hours = spark.sql("select count(*) as n from range(100000000000000) where hash(id) = id")
+    with work_beside() as pool:
+        asked = pool.submit(session.fetch, hours)
+        session.break_off()
+        return asked.exception(timeout=120) is not None
 
 
 if __name__ == "__main__":
