@@ -8,6 +8,7 @@ filter that nobody wants any more is unbound, even if the node was away when tha
 
 import asyncio
 import json
+import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -19,6 +20,7 @@ from bridges.site_brokers.rabbitmq.consumers import OURS
 from bridges.site_brokers.rabbitmq.exchanges import Binding
 from config.whole_files import put
 
+_log = logging.getLogger("sapwood.site")
 TOPICS: Final = f"{OURS}topics"
 _FILE: Final = "rabbitmq-topics.json"
 MOST_BYTES: Final = 256 * 1024 * 1024
@@ -49,7 +51,7 @@ class Bindings:
         self._lanes = [_Lane() for _ in range(_LANES)]
         self._written: frozenset[Binding] | None = None
         self._bound: set[Binding] = set()
-        self._declared = False
+        self._declared = self._was_there = False
 
     def __repr__(self) -> str:
         return f"<Bindings of {TOPICS} bound={len(self._bound)}>"
@@ -89,6 +91,7 @@ class Bindings:
         before = self._written
         if before is None:
             before = frozenset(await asyncio.to_thread(_load, self._file, self._usual))
+        self._was_there = bool(before)
         if not keys and not before:
             self._written = frozenset()
             return self._declared
@@ -152,6 +155,12 @@ class Bindings:
         except ChannelLost as error:
             if error.code != NOT_FOUND:
                 raise
+            if self._was_there:
+                _log.warning(
+                    "! queue %r of this node had gone, and is made anew: what waited there is lost, and what"
+                    " applications published meanwhile, unless it is of another virtual host than before",
+                    TOPICS,
+                )
             arguments = {"x-max-length-bytes": MOST_BYTES, "x-overflow": "reject-publish"}
             fresh = await self._connection.channel()
             await fresh.declare(TOPICS, durable=True, arguments=arguments)

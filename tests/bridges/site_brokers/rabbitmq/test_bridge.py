@@ -335,9 +335,13 @@ class TestTopics:
             lambda: [each["routing_key"] for each in rabbitmq.api("GET", path)] == ["alarms.#"]
         )
 
-    async def test_our_queue_is_made_anew_when_somebody_deletes_it(self, york, applications) -> None:
+    async def test_our_queue_is_made_anew_when_somebody_deletes_it(
+        self, york, applications, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """Whatever waited in it is lost, and is said to be."""
         york.want("topic:sales/#")
         await until_bound(york, 1)
+        assert "had gone" not in caplog.text
         applications.channel().queue_delete("sapwood.topics")
 
         def arrives() -> bool:
@@ -345,6 +349,12 @@ class TestTopics:
             return b"again" in york.desk.payloads
 
         await york.desk.until(arrives)
+        assert "queue 'sapwood.topics' of this node had gone, and is made anew" in caplog.text
+        await york.stop()
+        applications.channel().queue_delete("sapwood.topics")
+        caplog.clear()
+        await york.start()
+        await york.desk.until(lambda: "had gone, and is made anew" in caplog.text)
 
     async def test_our_queue_is_bound_anew_when_somebody_unbinds_it(self, york, applications) -> None:
         york.want("topic:sales/#")
