@@ -10,7 +10,7 @@ from bridges.carriers.websocket import dial
 from bridges.tls import TlsError, TlsSettings
 from broker.cli.channel_line import ChannelLine, Opened
 from broker.cli.errors import WRONG_USE, CommandError
-from broker.cli.http import TIMEOUT, node_url
+from broker.cli.http import TIMEOUT, node_url, refused
 from broker.cli.node_api import NodeApi, part
 from broker.cli.tls import Tls
 from sapwood.channels.pipes import PipeBroken
@@ -53,9 +53,10 @@ class ChannelDoor:
             raise PipeBroken(self._why(error)) from None
 
     def _why(self, error: Exception) -> str:
-        """A status without the words that links have for it."""
+        """A status with the node's words, and without those that links have for it."""
         if isinstance(error.__cause__, InvalidStatus):
-            return f"{self._url} answered HTTP {error.__cause__.response.status_code}"
+            said = error.__cause__.response
+            return str(refused(said.status_code, bytes(said.body or b""), said.reason_phrase, self._url, ""))
         return str(error) or "no answer"
 
     async def _reach(self) -> WebSocketPipe:

@@ -88,7 +88,7 @@ def _answer(
             yield answer
     except HTTPError as error:
         with error:
-            raise _refused(error, base, path) from None
+            raise refused(error.code, error.read(_LONGEST), error.reason, base, path) from None
     except (URLError, HTTPException, OSError) as error:
         raise CommandError(_unanswered(base, getattr(error, "reason", None) or error)) from None
 
@@ -131,9 +131,9 @@ def _opener(base: str, tls: Tls) -> OpenerDirector:
     return build_opener(ProxyHandler({}), HTTPSHandler(context=tls.context()))
 
 
-def _refused(error: HTTPError, base: str, path: str) -> CommandError:
+def refused(code: int, body: bytes, reason: str, base: str, path: str) -> CommandError:
     """What the node said, in its own words where it gave any."""
-    text = error.read(_LONGEST).decode("utf-8", "replace").strip()
+    text = body[:_LONGEST].decode("utf-8", "replace").strip()
     found: object = None
     try:
         found = json.loads(text)
@@ -143,8 +143,8 @@ def _refused(error: HTTPError, base: str, path: str) -> CommandError:
     if isinstance(found, dict) and found.get("code") == "TOKEN_NEEDED":
         text += "; " + _GIVE
     if text.lstrip()[:1] == "<":
-        return CommandError(f"{base}{path} answered {error.code} and a page: is it a Sapwood node?", FAILED)
-    if error.code in (401, 403) and "oken" not in text:
+        return CommandError(f"{base}{path} answered {code} and a page: is it a Sapwood node?", FAILED)
+    if code in (401, 403) and "oken" not in text:
         text = f"{text or 'no'}: {_GIVE}"
-    exit_code = WRONG_USE if error.code == 400 else FAILED
-    return CommandError(f"{base}{path}: {error.code} {text or error.reason}", exit_code)
+    exit_code = WRONG_USE if code == 400 else FAILED
+    return CommandError(f"{base}{path}: {code} {text or reason}", exit_code)

@@ -4,7 +4,7 @@ import json
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ import pytest
 from broker.cli import app as program
 from broker.cli.check import examine
 from broker.cli.errors import CommandError
+from broker.entrance.operators import Operators
 from config.channels import Forward
 
 SHOP = "hq:till"
@@ -31,9 +32,10 @@ def forwarding(url: str, target: str) -> Iterator[tuple[subprocess.Popen[str], i
             process.kill()
 
 
-def said_of(url: str, target: str) -> str:
-    """The words when a connection is made and reset."""
+def said_of(url: str, target: str, before: Callable[[], object] = int) -> str:
+    """The words when a connection is made and reset. `before`: called once the port is there."""
     with forwarding(url, target) as (process, port):
+        before()
         with socket.create_connection(("127.0.0.1", port), 60) as line, pytest.raises(ConnectionResetError):
             line.recv(1)
         assert process.stderr is not None
@@ -82,6 +84,13 @@ def test_a_name_that_nobody_offers_and_a_node_that_nobody_knows_are_said(running
 def test_one_that_is_offered_to_others_only_is_refused(running: Any) -> None:
     offer(running, "127.0.0.1:1", "region-*")
     assert said_of(running.url, SHOP) == "! hq:till: PERMIT: hq does not offer till to hq\n"
+
+
+def test_a_token_that_opens_nothing_any_more_is_said_with_what_to_do(running: Any) -> None:
+    operators = running.node.report.access.operators
+    said = said_of(running.url, SHOP, lambda: running.call(lambda: operators.become(Operators("another"))))
+    assert said.startswith(f"! hq:till: {running.url}/channel/hq/till: 403 ")
+    assert said.endswith("give the node's token with --token-file or SAPWOOD_TOKEN\n")
 
 
 def test_channels_that_go_through_a_node_are_listed(running: Any, sapwood: Any) -> None:
