@@ -148,7 +148,8 @@ class Forest:
         for wire in list(self.wires):
             moved |= wire.pull()
             for _, target, way in wire.sides():
-                moved |= wire.deliver(way, target)
+                if way.packets:
+                    moved |= wire.deliver(way, target)
         for client in self.clients:
             moved |= client.act()
         return moved
@@ -162,15 +163,20 @@ class Forest:
                     break
             else:
                 raise AssertionError("the tree does not come to rest")
+            soonest = min((site.soonest() for site in self.sites.values() if site.running), default=end)
             due = False
             while not due:
                 if self.now >= end:
                     return
-                due = self.pass_time(min(0.2, max(end - self.now, 0.001)))
+                self.now += min(0.2, max(end - self.now, 0.001))
+                due = (self.now >= soonest or self.now >= end) and self._tick()
 
     def pass_time(self, seconds: float) -> bool:
         """Whether anything was due in any site: else nothing happens that would not have happened before."""
         self.now += seconds
+        return self._tick()
+
+    def _tick(self) -> bool:
         due = [site.tick() for site in self.sites.values() if site.running]
         return any(due)
 

@@ -194,7 +194,13 @@ class Site:
     def run(self) -> bool:
         """One whole turn."""
         began = self.take()
+        if self.turn is None:
+            return False
         return self.write() | self.report() | began
+
+    def soonest(self) -> float:
+        """When `tick` has something to do, by the clock of its surroundings."""
+        return self.core.next_deadline() + self._clock_base - 1e-6  # it may be rounded up
 
     def tick(self) -> bool:
         """Do what is due. Whether anything was."""

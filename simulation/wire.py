@@ -32,22 +32,25 @@ class Wire:
         )
         self.up = Way(dialled, accepted, deque())
         self.down = Way(accepted, dialled, deque())
+        self._sides = (child, parent, self.up), (parent, child, self.down)
 
     def __repr__(self) -> str:
         return f"<Wire {self.child.name}-{self.parent.name} {self.up.source.state}/{self.down.source.state}>"
 
-    def sides(self) -> list[tuple[Site, Site, Way]]:
-        return [(self.child, self.parent, self.up), (self.parent, self.child, self.down)]
+    def sides(self) -> tuple[tuple[Site, Site, Way], tuple[Site, Site, Way]]:
+        """Each machine, who is opposite, and its way to there."""
+        return self._sides
 
     def pull(self, budget: int = 1 << 18) -> bool:
         """Take what both machines have to say onto the line."""
         moved = False
-        for source, _, way in self.sides():
-            if source.running:
-                packets = way.source.data_to_send(budget) or way.source.streams_to_send()
+        for source, _, way in self._sides:
+            if source.running and (
+                packets := way.source.data_to_send(budget) or way.source.streams_to_send()
+            ):
                 source.core.channels.pulled(way.source)
                 way.packets.extend(packets)
-                moved = moved or bool(packets)
+                moved = True
         return moved
 
     def deliver(self, way: Way, target: Site, count: int = 1 << 30) -> bool:

@@ -365,7 +365,7 @@ class Link:
         """One packet of streams' bytes, or []. Caller's duty: `data_to_send` gives nothing, and all that it
         gave has left, so that nothing waits for more than this packet.
         """
-        return [b"".join(parts)] if (parts := self.streams_in_parts(most)) else []
+        return [b"".join(parts)] if self.streams.open and (parts := self.streams_in_parts(most)) else []
 
     def streams_in_parts(self, most: int) -> list[Bytes]:
         """The same packet, as what is to be written of it."""

@@ -99,7 +99,7 @@ class Round(Generic[Item]):
     `items`: those that there are when a round begins; one may be gone when its turn comes.
     """
 
-    __slots__ = ("_clock", "_coming", "_few", "_items", "_left", "_look", "_seconds", "_share")
+    __slots__ = ("_clock", "_coming", "_items", "_left", "_look", "_seconds", "_share")
 
     def __init__(
         self,
@@ -111,7 +111,6 @@ class Round(Generic[Item]):
         self._clock, self._items, self._look, self._seconds = clock, items, look, seconds
         self._coming = _NONE
         self._share = self._left = 0
-        self._few = True
 
     def __repr__(self) -> str:
         return f"<Round left={self._left} coming={len(self._coming)}>"
@@ -119,15 +118,17 @@ class Round(Generic[Item]):
     def second_passed(self, *, all_now: bool = False) -> None:
         """Look at a share of them, `PART` at least, a part in each turn. `all_now`: at all of them."""
         if all_now or not self._coming:
-            self._coming = list(self._items())
-            self._coming.reverse()
-            self._few = len(self._coming) <= PART
-            self._share = max(-(-len(self._coming) // self._seconds), PART)
+            found = list(self._items())
+            if len(found) <= PART:
+                self._left, self._coming = 0, _NONE
+                for item in found:
+                    self._look(item)
+                return
+            found.reverse()
+            self._coming = found
+            self._share = max(-(-len(found) // self._seconds), PART)
         self._left = max(self._left, len(self._coming) if all_now else self._share)
-        if self._few:
-            self._look_at_part()
-        else:
-            self._clock.go_on(self._look_at_part, self._look_at_part)
+        self._clock.go_on(self._look_at_part, self._look_at_part)
 
     def _look_at_part(self) -> None:
         for _ in range(min(PART, self._left, len(self._coming))):
