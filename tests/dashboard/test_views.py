@@ -557,6 +557,9 @@ async def fits(page: Page, view: str) -> None:
     assert not wide, (view, wide)
 
 
+WHOLE = "one => one.scrollWidth <= one.clientWidth && one.scrollHeight <= one.clientHeight + 1"
+
+
 async def is_whole(name: Locator) -> None:
     """So does what is beside a name."""
     async with asyncio.timeout(30):
@@ -584,6 +587,11 @@ async def test_on_telephones_name_state_and_count_are_seen_and_nothing_scrolls_s
         await fits(page, view)
         assert await page.evaluate(UNNAMED) == [], view  # of a screen reader
         await page.set_viewport_size({"width": 400, "height": 800})
+    for view, text in (("queues", "queue:prices-store-"), ("consumers", "queue:prices-")):
+        await page.goto(f"{base}/dashboard/#/{view}")
+        name = rows(page).nth(2).locator(".cell", has_text=text)
+        await expect(name).to_be_visible()
+        assert await name.evaluate(WHOLE), (view, "all names looked alike")
     await page.goto(f"{base}/dashboard/#/tree")
     name = rows(page).nth(2).locator(".label")
     await expect(name).to_have_text("region-01")

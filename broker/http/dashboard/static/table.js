@@ -4,7 +4,7 @@
 // changed; so a live table neither flickers nor loses the place that the reader looks at.
 //
 // A column: {key, title, label, width, narrow, yields, number, sort(row), text(row), draw(row), hint(row), detail}. `label`: its name where it has no title.
-// `narrow`: its width in a narrow window, where those without one are left out. Where there is room for more, of these the one of
+// `narrow`: its width in a narrow window, where those without one are left out, and names have two lines. Where there is room for more, of these the one of
 // the lowest `yields` is left out first, and those that say none from the right. `text` says what the cell shows; `draw` makes an element instead, and is asked again only when `text` differs.
 
 import { h, replace, setAttribute, setText } from "./dom.js";
@@ -249,7 +249,7 @@ export class Table {
 }
 
 function classOf({ number, narrow }) {
-  return `cell${number ? " number" : ""}${narrow ? "" : " minor"}`;
+  return `cell${number ? " number" : ""}${narrow ? "" : " minor"}${narrow?.startsWith("minmax") ? " name" : ""}`;
 }
 
 function widthOf(column) {

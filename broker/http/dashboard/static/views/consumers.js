@@ -24,7 +24,7 @@ function show(root) {
     sortBy: "name",
     open: (row) => showConsumer(row, () => made.soon()),
     columns: [
-      { key: "kind", title: "Kind", width: "80px", narrow: "56px", sort: kindOf, text: kindOf },
+      { key: "kind", title: "Kind", width: "80px", sort: kindOf, text: kindOf },
       { key: "name", title: "Destination", width: "minmax(150px, 2fr)", narrow: "minmax(0, 1fr)", sort: nameOf, text: (row) => visible(nameOf(row)) },
       { key: "session", title: "Session", width: "minmax(140px, 1fr)", sort: (row) => row.session, text: (row) => visible(sessionsOf(row)) },
       { key: "outstanding", title: "Has", width: "70px", number: true, sort: (row) => row.outstanding, text: (row) => figure(row.outstanding, count), draw: (row) => dim(figure(row.outstanding, count)) },

@@ -79,7 +79,7 @@ function show(root, { live, rest, go }) {
       { key: "kind", title: "Kind", width: "80px", sort: (row) => row.kind, text: (row) => row.kind },
       { key: "destination", title: "Destination", width: "minmax(200px, 2fr)", narrow: "minmax(0, 1fr)", sort: (row) => row.destination, text: (row) => visible(row.destination) },
       { key: "gateway", title: "Gateway", width: "minmax(120px, 1fr)", narrow: "84px", sort: (row) => row.gateway, text: (row) => `${ARROWS[row.via] ?? "→"} ${visible(row.gateway)}` },
-      { key: "live", title: "State", width: "110px", narrow: "72px", sort: (row) => stateOf(row), text: (row) => stateOf(row), draw: (row) => stateMark(stateOf(row)) },
+      { key: "live", title: "State", width: "110px", narrow: "78px", sort: (row) => stateOf(row), text: (row) => stateOf(row), draw: (row) => stateMark(stateOf(row)) },
       { key: "origin", title: "Consumer at", width: "minmax(120px, 1fr)", sort: (row) => row.origin, text: (row) => (isSet(row) ? "set by hand" : visible(row.origin ?? "")) },
     ],
     drawn: () => drawChoices(),
