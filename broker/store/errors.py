@@ -84,7 +84,8 @@ def _no_space(path: Path) -> bool:
     """SQLite tells a quota from no other fault, and the disk's free bytes leave quotas out: so write some."""
     probe = path.with_name(f"{path.name}-probe")
     try:
-        with probe.open("wb") as file:
+        probe.unlink(missing_ok=True)  # of a node that was killed here
+        with probe.open("xb") as file:
             probe.unlink()
             file.write(os.urandom(_NEARLY_FULL))
             file.flush()

@@ -58,3 +58,11 @@ def test_sqlite_does_not_tell_a_quota_from_a_disk_that_fails(tmp_path, monkeypat
     monkeypatch.setattr(os, "fsync", exceed)
     assert type(mapped(failed, tmp_path / "node.db")) is StoreFull
     assert not list(tmp_path.iterdir())
+
+
+def test_a_look_for_space_writes_into_nothing_that_was_there(tmp_path):
+    other = tmp_path / "other"
+    other.write_bytes(b"kept")
+    (tmp_path / "node.db-probe").symlink_to(other)
+    assert type(mapped(raised(sqlite3.SQLITE_IOERR), tmp_path / "node.db")) is StoreIOFailed
+    assert [(each.name, each.read_bytes()) for each in tmp_path.iterdir()] == [("other", b"kept")]
