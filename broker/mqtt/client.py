@@ -196,9 +196,11 @@ class MqttConnection(asyncio.Protocol):
         self._guest.leave()
         self._outlet.gone()
         self._lost = f"the line broke: {error}" if error else "it went without a DISCONNECT"
-        self.data_received(rest_of(self.transport) if error else b"")
-        if not self._rests:
-            self.end(self._lost)
+        try:
+            self.data_received(rest_of(self.transport) if error else b"")
+        finally:  # a fault of ours, for which the line was closed, may come once more
+            if not self._rests:
+                self.end(self._lost)
 
     def end(self, why: str, reason: int = Reason.UNSPECIFIED, seldom: bool = False) -> None:
         """End it for a reason that the client has not chosen: its will is published. Once.

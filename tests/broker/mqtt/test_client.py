@@ -252,6 +252,21 @@ async def test_what_was_acknowledged_counts_though_a_write_finds_first_that_the_
         line.close()
 
 
+async def test_a_packet_that_fails_unexpectedly_ends_its_session_too(
+    tmp_path: Path, made: list[MqttConnection], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("a fault of ours")
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "call_exception_handler", lambda _context: None)
+    async with logged_in(tmp_path) as (reader, writer):
+        with monkeypatch.context() as patched:
+            patched.setattr(MqttConnection, "_take", fail)
+            writer.write(publish(1) + publish(2))
+            assert await asyncio.wait_for(reader.read(), 120) == b""
+        assert made[-1].over
+
+
 def filters_packet(first: int, body: bytes) -> bytes:
     return bytes([first]) + variable(len(body) + 2) + b"\x00\x07" + body
 
