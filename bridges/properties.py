@@ -17,7 +17,8 @@ the identity, but for what this table says ("mode" is the delivery mode):
 | headers              | user properties, in order   | headers              | MQTT: types (JSON text)       |
 |                      | (a repeated name is a list; |                      | order among repeated names;   |
 |                      | control characters: (+))    |                      | what is beyond 65,535 bytes   |
-|                      |                             |                      | AMQP: `CC`, `BCC`             |
+|                      |                             |                      | AMQP: `CC`, `BCC`; `x-death`  |
+|                      |                             |                      | that is none is text          |
 |                      |                             |                      | names in tables: as text      |
 |                      |                             |                      | levels of tables beyond 32    |
 | correlation_id (a    | correlation data, in        | correlation-id       |                               |
@@ -58,6 +59,10 @@ from sapwood.protocol.bundles import DEEPEST, Foreign, Properties
 PREFIX: Final = "sapwood-"
 _FURTHER_QUEUES: Final = frozenset(("CC", "BCC"))
 """By these RabbitMQ gives a message to further queues: whoever may send to one queue would send to all."""
+_DEATHS: Final = "x-death"
+"""RabbitMQ believes it: where it is not as RabbitMQ writes it, the queue that dead-letters the message
+crashes, and loses messages. A text is no harm."""
+_DEATH: Final = {"queue": str, "reason": str, "exchange": str, "count": int, "routing-keys": list}
 RETAINED: Final = "sapwood-retained"
 AGAIN: Final = "sapwood-again"
 """Whoever gets a message with this may have had it before. It is the last hop's word, and is not taken on."""
@@ -324,6 +329,8 @@ def to_amqp(properties: Properties, retained: bool, reply: Spell, again: bool = 
     headers: dict[str, Any] = {
         name: _sayable(value) for name, value in properties.headers.items() if name not in _FURTHER_QUEUES
     }
+    if _DEATHS in headers and not _are_deaths(headers[_DEATHS]):
+        headers[_DEATHS] = msgspec.json.encode(headers[_DEATHS]).decode()
     headers |= {_key(field): value for field in _OURS if (value := getattr(properties, field))}
     headers |= {_key("user_id"): foreign.user_id} if foreign.user_id else {}
     headers |= {RETAINED: True} if retained else {}
@@ -346,6 +353,19 @@ def to_amqp(properties: Properties, retained: bool, reply: Spell, again: bool = 
     for name in ("type", "app_id", "content_encoding"):
         given[name] = _short(getattr(foreign, name))
     return {name: value for name, value in given.items() if value is not None}
+
+
+def _are_deaths(value: Any) -> bool:
+    return isinstance(value, str) or (
+        isinstance(value, list)
+        and all(
+            isinstance(each, dict)
+            and all(type(each.get(name)) is kind for name, kind in _DEATH.items())
+            and all(isinstance(key, str) for key in each["routing-keys"])
+            and isinstance(each.get("time"), datetime)
+            for each in value
+        )
+    )
 
 
 def _plain(value: Any) -> Any:

@@ -121,6 +121,24 @@ def test_no_header_gives_a_message_to_further_queues_of_rabbitmq() -> None:
     assert to_amqp(Properties(headers=headers), False, same)["headers"] == {"cc": "x"}
 
 
+def test_what_rabbitmq_says_of_deaths_is_given_on_and_what_others_say_is_text() -> None:
+    when = datetime(2026, 11, 28, tzinfo=UTC)
+    death = {
+        "queue": "q",
+        "reason": "expired",
+        "exchange": "",
+        "count": 2,
+        "routing-keys": ["q"],
+        "time": when,
+    }
+    headers = {"x-death": [death]}
+    properties, _ = from_amqp(BasicProperties(headers=headers), same)
+    assert to_amqp(properties, False, same)["headers"] == headers
+    for odd in (["a", "b"], [None], {"a": 1}, 7, [{**death, "count": "2"}], [{**death, "routing-keys": [1]}]):
+        given = to_amqp(Properties(headers={"x-death": odd}), False, same)["headers"]
+        assert isinstance(given["x-death"], str)
+
+
 def test_an_expiry_beyond_what_rabbitmq_takes_is_none() -> None:
     assert to_amqp(Properties(expires_in=0xFFFF_FFFF), False, same)["expiration"] == "4294967295"
     assert "expiration" not in to_amqp(Properties(expires_in=0x1_0000_0000), False, same)

@@ -39,6 +39,24 @@ class TestGiving:
         assert york.desk.refused == {}
         assert [body for body, _ in applications.drain("all")] == [b"uk", b"fr"]
 
+    async def test_headers_of_strangers_crash_no_queue(self, york, applications) -> None:
+        """RabbitMQ 3.10 believes what `x-death` says, and a queue that crashes loses what expired in it."""
+        late = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "late", "x-message-ttl": 100}
+        channel = applications.channel()
+        channel.queue_declare("till", durable=True, arguments=late)
+        channel.queue_declare("late", durable=True)
+        found = []
+        odd = [["a", "b"], [[1], None], [{"queue": "till", "reason": "expired", "count": "many"}]]
+        for number, deaths in enumerate(odd):
+            york.deliver("queue:till", b"%d" % number, headers={"x-death": deaths})
+
+        def have_come() -> bool:
+            found.extend(body for body, _ in applications.drain("late"))
+            return len(found) == 3
+
+        await york.desk.until(have_come)
+        assert found == [b"0", b"1", b"2"]
+
     async def test_what_has_no_queue_is_refused_and_blocks_nothing(self, york, applications) -> None:
         applications.channel().queue_declare("till", durable=True)
         gone, there = york.deliver("queue:nobody", b"x"), york.deliver("queue:till", b"y")
