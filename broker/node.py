@@ -144,7 +144,7 @@ class Node:
 
         core = self._core(store, chronicle, secrets, now)
         grants.tell(core)
-        core.start(loaded)
+        core.start(loaded, time.time_ns() // 1000)
         journal = chronicle.journal = OperatorLog(core)
         if store.recovered_from:
             core.admission.void_positions()

@@ -237,10 +237,13 @@ class NodeCore:
 
     # --- start
 
-    def start(self, loaded: Rows) -> None:
-        """Put back what was on disk, before anything else is called. What it offered counts as told."""
+    def start(self, loaded: Rows, least_transfer: int = 1) -> None:
+        """Put back what was on disk, before anything else is called. What it offered counts as told.
+
+        `least_transfer`: no message that is given now has a lower transfer id.
+        """
         meta: dict[str, bytes] = {row.name: row.value for row in loaded.rows(MetaRow)}
-        self.dispatcher.transfer_ids.begin(int(meta.get("transfer", b"1")))
+        self.dispatcher.transfer_ids.begin(int(meta.get("transfer", b"1")), least_transfer)
         Restoration(
             self.context,
             self.interests,

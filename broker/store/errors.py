@@ -10,6 +10,7 @@ StoreError (sapwood.protocol.errors)
 Law: after an error at a write or commit nothing more is accepted. What was acknowledged before is on disk.
 """
 
+import contextlib
 import errno
 import os
 import sqlite3
@@ -21,6 +22,7 @@ from sapwood.protocol.errors import StoreError
 _PRIMARY_CODE: Final = 0xFF
 _NEARLY_FULL: Final = 64 * 1024
 NO_SPACE: Final = frozenset((errno.ENOSPC, errno.EDQUOT))
+_MAY_BE_FULL: Final = frozenset((sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN))
 _UNREAD: Final = "or the disk failed to read it: look for that in the system's log first (journalctl -k)"
 
 
@@ -69,7 +71,7 @@ def mapped(error: BaseException, path: Path) -> StoreError:
     if isinstance(error, OSError):
         return _full(path) if error.errno in NO_SPACE else _failed(path, str(error))
     code = (getattr(error, "sqlite_errorcode", None) or 0) & _PRIMARY_CODE
-    if code == sqlite3.SQLITE_FULL or (code == sqlite3.SQLITE_IOERR and _no_space(path)):
+    if code == sqlite3.SQLITE_FULL or (code in _MAY_BE_FULL and _no_space(path)):
         return _full(path)
     if code == sqlite3.SQLITE_CORRUPT:  # SQLite says the same of EIO at a read (os_unix.c, IOERR_CORRUPTFS)
         return StoreCorrupt(path, f"{error}, {_UNREAD}")
@@ -81,7 +83,9 @@ def mapped(error: BaseException, path: Path) -> StoreError:
 
 
 def _no_space(path: Path) -> bool:
-    """SQLite tells a quota from no other fault, and the disk's free bytes leave quotas out: so write some."""
+    """SQLite tells a quota and a want of inodes from no other fault, and the disk's free bytes tell neither:
+    so write some.
+    """
     probe = path.with_name(f"{path.name}-probe")
     try:
         probe.unlink(missing_ok=True)  # of a node that was killed here
@@ -96,6 +100,13 @@ def _no_space(path: Path) -> bool:
 
 
 def _full(path: Path) -> StoreFull:
+    with contextlib.suppress(OSError):
+        status = os.statvfs(path.parent)
+        if status.f_files and not status.f_favail:
+            return StoreFull(
+                f"{path}: the disk has no inode left for another file, whatever space is free (df -i)."
+                " Remove files there and start the node again; nothing that was acknowledged is lost"
+            )
     return StoreFull(
         f"{path}: the disk is full. Make space and start the node again; "
         "nothing that was acknowledged is lost"

@@ -67,7 +67,7 @@ def test_it_is_given_again_to_the_same_client_that_came_back(here: Any) -> None:
         lambda status: all(not q["readers"] for q in status["queues"] if "phoenix" in q["name"]), "left"
     )
     link = reading(here, "phoenix", "phoenix")
-    assert link.transfer(10**12, PATIENCE) == again(found)
+    assert link.transfer(10**18, PATIENCE) == again(found)
     link.ack(found[0][0])
 
 
@@ -98,8 +98,8 @@ def test_an_answer_that_nobody_read_is_given_again_to_the_sessions_others(here: 
     ((number, _),) = former.transfer(-1, PATIENCE)
     stays, goes = reading(here, "latter", "unread"), here.session("latter")
     former.close()
-    assert ids(goes.transfer(10**12, PATIENCE)) == [number]
-    stays.begin_transfer(10**12)
+    assert ids(goes.transfer(10**18, PATIENCE)) == [number]
+    stays.begin_transfer(10**18)
     goes.reset()
     assert ids(stays.mail()) == [number]
     stays.ack(number)

@@ -46,7 +46,7 @@ def test_the_requests_as_its_clients_write_them_and_the_answers_as_they_read_the
         post("/send/service/1", "hello"),
         get("/transfer/-1/5"),
         get("/ack/3"),
-        get("/transfer/1000000000000/0"),
+        get("/transfer/1000000000000000000/0"),
     )
     assert {status for status, _ in answers} == {b"HTTP/1.1 200 OK"}
     bodies = [body for _, body in answers]

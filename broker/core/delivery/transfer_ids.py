@@ -1,4 +1,10 @@
-"""Transfer ids: each message that is given to a consumer has a number, which no start gives twice."""
+"""Transfer ids: each message that is given to a consumer has a number, which no start gives twice.
+
+Law: nor does another database of this node, an empty one or one put back from a backup. It knows nothing of
+what was given, and a client may come with an id of then: to acknowledge it, or to ask for what is above. So
+ids begin with the microseconds of the wall clock, unless those on disk are higher; a clock that is wrong
+takes that away, and no more.
+"""
 
 from typing import Final
 
@@ -25,9 +31,9 @@ class TransferIds:
     def __repr__(self) -> str:
         return f"<TransferIds next={self.next} known={self.known}>"
 
-    def begin(self, first_free: int) -> None:
-        """Ids go on above every block that an earlier start has reserved."""
-        self.next = self.known = max(first_free, 1)
+    def begin(self, first_free: int, least: int = 1) -> None:
+        """Ids go on above every block that an earlier start has reserved. `least`: the first is no lower."""
+        self.next = self.known = max(first_free, least)
         self.low_at = self.next
 
     def give(self, count: int) -> int:

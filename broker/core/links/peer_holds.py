@@ -68,8 +68,10 @@ class PeerHolds:
 
     @property
     def text(self) -> str:
-        """For people: some of them, and how many there are."""
-        some = ", ".join(self.shown(3)) or "now"
+        """For people: some of them, and how many there are; '' is all."""
+        if "" in self.destinations:
+            return "now"
+        some = ", ".join(self.shown(3))
         more = len(self) - 3
         return f"{some} and {more} more" if more > 0 else some
 

@@ -1,6 +1,7 @@
 import errno
 import os
 import sqlite3
+from pathlib import Path
 
 import pytest
 
@@ -66,3 +67,21 @@ def test_a_look_for_space_writes_into_nothing_that_was_there(tmp_path):
     (tmp_path / "node.db-probe").symlink_to(other)
     assert type(mapped(raised(sqlite3.SQLITE_IOERR), tmp_path / "node.db")) is StoreIOFailed
     assert [(each.name, each.read_bytes()) for each in tmp_path.iterdir()] == [("other", b"kept")]
+
+
+def test_a_disk_without_inodes_is_no_disk_that_fails(tmp_path, monkeypatch):
+    """A log that cannot be made, for one; to make space would not help."""
+
+    def lack(*_arguments: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    failed = raised(sqlite3.SQLITE_CANTOPEN, "unable to open database file")
+    assert type(mapped(failed, tmp_path / "node.db")) is StoreIOFailed
+    found = os.statvfs(tmp_path)
+    of_inodes = os.statvfs_result((*found[:5], found.f_files or 1, 0, 0, *found[8:]))
+    monkeypatch.setattr(os, "statvfs", lambda _path: of_inodes)
+    monkeypatch.setattr(Path, "open", lack)
+    full = mapped(failed, tmp_path / "node.db")
+    monkeypatch.undo()
+    assert type(full) is StoreFull
+    assert "no inode left for another file, whatever space is free" in str(full)

@@ -61,3 +61,8 @@ def test_a_few_are_shown_and_each_is_cut() -> None:
     assert len(holds.text) < 400
     assert holds_of("").text == "now"
     assert holds_of("queue:b", "queue:a").text == "queue:a, queue:b"
+
+
+def test_whoever_takes_nothing_names_nothing() -> None:
+    assert holds_of("queue:sales", "").text == "now"
+    assert holds_of("queue:sales").text == "queue:sales"
