@@ -42,8 +42,9 @@ _TIMEOUT: Final = 15.0
 _FIRST_PAUSE: Final = 1.0
 _LONGEST_PAUSE: Final = 300.0
 _AGAIN: Final = frozenset((408, 425, 429))
+_ENDED: Final = "it ended the connection without an answer"
 _WORDS: Final = {
-    "ServerDisconnectedError": "it ended the connection without an answer",
+    "ServerDisconnectedError": _ENDED,
     "ClientResponseError": "it answered something that is no HTTP",
 }
 _encode: Final = msgspec.json.Encoder().encode
@@ -263,6 +264,7 @@ def _why(error: BaseException) -> str:
         return f"its certificate: {certificate.verify_message}"
     cause = getattr(error, "os_error", error)
     if isinstance(cause, OSError) and cause.strerror:
-        return cause.strerror
+        # Of one that ends a connection as an event is written, aiohttp says the address there.
+        return cause.strerror if "://" not in cause.strerror else _ENDED
     name = type(error).__name__
     return _WORDS.get(name, name)

@@ -131,6 +131,23 @@ async def test_a_receiver_that_is_none_is_told_in_words(answer: bytes, says: str
     assert "a-secret-part" not in made.error
 
 
+async def test_an_address_is_in_no_word_of_a_connection_that_ends_as_an_event_is_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As one does that was kept open, and that the receiver gives up at that moment."""
+
+    async def fails(*_: object) -> None:
+        raise ConnectionResetError(104, "Connection reset by peer")
+
+    monkeypatch.setattr("aiohttp.payload.BytesPayload.write_with_length", fails)
+    monkeypatch.setattr("aiohttp.payload.BytesPayload.write", fails)
+    async with listening(Taker()) as taker:
+        made = AlarmWebhook(to(f"{taker.url}/a-secret-part"), [event(1)])
+        async with running(made):
+            await until(lambda: made.error)
+    assert made.error == "it ended the connection without an answer"
+
+
 async def test_a_receiver_that_is_away_gets_it_when_it_is_back(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     async with listening(Taker()) as first:
