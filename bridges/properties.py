@@ -17,8 +17,8 @@ the identity, but for what this table says ("mode" is the delivery mode):
 | headers              | user properties, in order   | headers              | MQTT: types (JSON text)       |
 |                      | (a repeated name is a list; |                      | order among repeated names;   |
 |                      | control characters: (+))    |                      | what is beyond 65,535 bytes   |
-|                      |                             |                      | AMQP: `CC`, `BCC`; `x-death`  |
-|                      |                             |                      | that is none is text          |
+|                      |                             |                      | AMQP: `CC`, `BCC`, `x-mqtt-…`;|
+|                      |                             |                      | `x-death` that is none: text  |
 |                      |                             |                      | names in tables: as text      |
 |                      |                             |                      | levels of tables beyond 32    |
 | correlation_id (a    | correlation data, in        | correlation-id       |                               |
@@ -59,9 +59,12 @@ from sapwood.protocol.bundles import DEEPEST, Foreign, Properties
 PREFIX: Final = "sapwood-"
 _FURTHER_QUEUES: Final = frozenset(("CC", "BCC"))
 """By these RabbitMQ gives a message to further queues: whoever may send to one queue would send to all."""
+_OF_ITS_PLUGIN: Final = frozenset(("x-mqtt-publish-qos", "x-mqtt-dup"))
+"""RabbitMQ's plugin for MQTT says these, and ends a client's connection where they are of another type."""
 _DEATHS: Final = "x-death"
 """RabbitMQ believes it: where it is not as RabbitMQ writes it, the queue that dead-letters the message
 crashes, and loses messages. A text is no harm."""
+_NOT_GIVEN: Final = _FURTHER_QUEUES | _OF_ITS_PLUGIN
 _DEATH: Final = {"queue": str, "reason": str, "exchange": str, "count": int, "routing-keys": list}
 RETAINED: Final = "sapwood-retained"
 AGAIN: Final = "sapwood-again"
@@ -327,7 +330,7 @@ def to_amqp(properties: Properties, retained: bool, reply: Spell, again: bool = 
     """
     foreign = properties.foreign or _NONE
     headers: dict[str, Any] = {
-        name: _sayable(value) for name, value in properties.headers.items() if name not in _FURTHER_QUEUES
+        name: _sayable(value) for name, value in properties.headers.items() if name not in _NOT_GIVEN
     }
     if _DEATHS in headers and not _are_deaths(headers[_DEATHS]):
         headers[_DEATHS] = msgspec.json.encode(headers[_DEATHS]).decode()

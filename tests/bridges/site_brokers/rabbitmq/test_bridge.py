@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import pika
 import pytest
 import pytest_asyncio
+from mosquitto_clients import Listener
 from rabbitmq_server import RabbitServer
 from rabbitmq_site import PATIENCE, At
 
@@ -56,6 +57,17 @@ class TestGiving:
 
         await york.desk.until(have_come)
         assert found == [b"0", b"1", b"2"]
+
+    async def test_what_a_client_of_the_mqtt_plugin_published_ends_no_other_one(
+        self, york, rabbitmq: RabbitServer, vhost: str
+    ) -> None:
+        """RabbitMQ 3.10 wants a byte in the headers that its plugin writes, and AMQP clients know none."""
+        who = ("-u", f"{vhost}:guest", "-P", "guest", "-i", f"till-{vhost}")
+        with Listener(rabbitmq.mqtt, "-t", "a/#", "-q", "1", *who, version="311") as till:
+            york.deliver("topic:a/1", b"1", headers={"x-mqtt-publish-qos": 1, "x-mqtt-dup": False})
+            york.deliver("topic:a/2", b"2")
+            await till.until(2)
+            assert till.payloads() == ["1", "2"]
 
     async def test_what_has_no_queue_is_refused_and_blocks_nothing(self, york, applications) -> None:
         applications.channel().queue_declare("till", durable=True)
