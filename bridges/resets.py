@@ -34,3 +34,13 @@ def rest_of(transport: asyncio.BaseTransport) -> bytes:
         return os.read(line.fileno(), _MOST_REST) if line is not None else b""
     except OSError:
         return b""
+
+
+def take(protocol: asyncio.BufferedProtocol, rest: bytes) -> None:
+    """Let a protocol have these bytes, as a transport would."""
+    while rest:
+        buffer = memoryview(protocol.get_buffer(len(rest)))
+        count = min(len(buffer), len(rest))
+        buffer[:count] = rest[:count]
+        protocol.buffer_updated(count)
+        rest = rest[count:]

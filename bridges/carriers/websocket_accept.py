@@ -14,6 +14,7 @@ from websockets.utils import accept_key
 
 from bridges.carriers.base import SOON, CarrierBroken, CarrierFlooded
 from bridges.carriers.websocket_line import WebSocketLine
+from bridges.resets import rest_of, take
 from bridges.tls import shown_by
 from treeconnector.frames import DEFAULT_MAX_FRAME
 
@@ -154,6 +155,8 @@ class AcceptedWebSocket(WebSocketLine):
     # --- the connection's end
 
     def connection_lost(self, exc: Exception | None) -> None:
+        if exc is not None and self._transport is not None:
+            take(self, rest_of(self._transport))
         super().connection_lost(exc)
         if self._behind is not None:
             self._behind.connection_lost(exc)

@@ -13,7 +13,7 @@ from asyncio import sslproto
 from collections.abc import Callable
 from typing import Final
 
-from bridges.resets import rest_of
+from bridges.resets import rest_of, take
 from broker.intake import Guest
 from broker.intake.addresses import UNKNOWN, shown
 
@@ -64,7 +64,7 @@ class Encrypted(sslproto.SSLProtocol):
     def connection_lost(self, exc: BaseException | None) -> None:
         self._guest.leave()
         if exc is not None and self._transport is not None:
-            self._take(rest_of(self._transport))
+            take(self, rest_of(self._transport))
         super().connection_lost(exc)
         asyncio.get_running_loop().call_soon(self._let_go)
 
@@ -75,15 +75,6 @@ class Encrypted(sslproto.SSLProtocol):
         self._incoming = self._outgoing = ssl.MemoryBIO()
         self._ssl_buffer = bytearray()
         self._ssl_buffer_view = memoryview(self._ssl_buffer)
-
-    def _take(self, data: bytes) -> None:
-        """Read bytes that came before the line was lost."""
-        while data:
-            buffer = self.get_buffer(len(data))
-            count = min(len(buffer), len(data))
-            buffer[:count] = data[:count]
-            super().buffer_updated(count)
-            data = data[count:]
 
     def buffer_updated(self, nbytes: int) -> None:
         self._spoke = True

@@ -30,6 +30,12 @@ from config.model import AdvisoryLog, Limits, Listener, Mqtt, ServerTls, Site, S
 from sapwood.protocol.errors import StoreError
 
 CONNECT = b"\x10\x0d\x00\x04MQTT\x04\x02\x00\x00\x00\x01a"
+KEPT = b"\x10\x0d\x00\x04MQTT\x04\x00\x00\x00\x00\x01b"
+UPGRADE = (
+    b"GET /mqtt HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+    b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n"
+    b"Sec-WebSocket-Protocol: mqtt\r\n\r\n"
+)
 COUNT = 200
 SUBSCRIBED = b"".join(b"\x00\x04f%03d\x00" % number for number in range(COUNT))
 UNSUBSCRIBED = b"".join(b"\x00\x04f%03d" % number for number in range(COUNT))
@@ -59,10 +65,8 @@ def server_tls(folder: Path) -> ServerTls:
 
 
 @asynccontextmanager
-async def logged_in(
-    folder: Path, limits: Limits | None = None, connect: bytes = CONNECT, tls: bool = False
-) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
-    """A client at a node with a door."""
+async def running(folder: Path, limits: Limits | None = None, tls: bool = False) -> AsyncIterator[Node]:
+    """A node with a door."""
     site = Site(
         name="hq",
         data=folder,
@@ -73,16 +77,27 @@ async def logged_in(
     )
     node = Node(site)
     await node.start()
-    assert node.report.door is not None
-    context = client_context(folder) if tls else None
-    reader, writer = await asyncio.open_connection("localhost", node.report.door.port, ssl=context)
     try:
-        writer.write(connect)
-        assert await asyncio.wait_for(reader.readexactly(4), 120) == b"\x20\x02\x00\x00"
-        yield reader, writer
+        yield node
     finally:
-        writer.close()
         await node.stop()
+
+
+@asynccontextmanager
+async def logged_in(
+    folder: Path, limits: Limits | None = None, connect: bytes = CONNECT, tls: bool = False
+) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    """A client at a node with a door."""
+    async with running(folder, limits, tls) as node:
+        assert node.report.door is not None
+        context = client_context(folder) if tls else None
+        reader, writer = await asyncio.open_connection("localhost", node.report.door.port, ssl=context)
+        try:
+            writer.write(connect)
+            assert await asyncio.wait_for(reader.readexactly(4), 120) == b"\x20\x02\x00\x00"
+            yield reader, writer
+        finally:
+            writer.close()
 
 
 @pytest.fixture
@@ -116,6 +131,11 @@ async def opened(writer: asyncio.StreamWriter, context: ssl.SSLContext | None) -
 async def heard(line: socket.socket, count: int) -> bytes:
     """So many bytes, and no more."""
     return b"".join([await asyncio.to_thread(line.recv, 1) for _ in range(count)])
+
+
+def framed(packets: bytes) -> bytes:
+    """A WebSocket's frame, with a mask that changes nothing."""
+    return b"\x82" + bytes((0x80 | len(packets),)) + bytes(4) + packets
 
 
 def publish(number: int) -> bytes:
@@ -230,12 +250,11 @@ async def test_what_was_acknowledged_counts_though_a_write_finds_first_that_the_
     tmp_path: Path, made: list[MqttConnection], encrypted: bool
 ) -> None:
     """`mosquitto_sub -C` closes with messages unread, and its machine resets the line."""
-    kept = b"\x10\x0d\x00\x04MQTT\x04\x00\x00\x00\x00\x01b"
     messages = [b"\x32\x06\x00\x01t" + number.to_bytes(2) + b"%d" % number for number in (1, 2, 3)]
     async with logged_in(tmp_path, tls=encrypted) as (reader, writer):
         context = client_context(tmp_path) if encrypted else None
         line = await opened(writer, context)
-        line.send(kept)
+        line.send(KEPT)
         assert await heard(line, 4) == b"\x20\x02\x00\x00"
         line.send(b"\x82\x06\x00\x01\x00\x01t\x01")
         assert await heard(line, 5) == b"\x90\x03\x00\x01\x01"
@@ -247,7 +266,38 @@ async def test_what_was_acknowledged_counts_though_a_write_finds_first_that_the_
         line.close()
         made[-1].write(b"\xd0\x00")
         line = await opened(writer, context)
-        line.send(kept)
+        line.send(KEPT)
+        assert await heard(line, 12) == b"\x20\x02\x01\x00\x3a\x06\x00\x01t\x00\x013"
+        line.close()
+
+
+async def test_what_was_acknowledged_over_a_websocket_counts_though_a_write_finds_that_the_line_broke(
+    tmp_path: Path, made: list[MqttConnection]
+) -> None:
+    async with running(tmp_path) as node:
+        line = socket.create_connection(("localhost", node.port))
+        line.settimeout(120)
+        line.send(UPGRADE)
+        while not (await heard(line, 1) == b"\n" and await heard(line, 2) == b"\r\n"):
+            pass
+        line.send(framed(KEPT))
+        assert await heard(line, 6) == b"\x82\x04\x20\x02\x00\x00"
+        line.send(framed(b"\x82\x06\x00\x01\x00\x01t\x01"))
+        assert await heard(line, 7) == b"\x82\x05\x90\x03\x00\x01\x01"
+        line.send(framed(b"".join(b"\x32\x06\x00\x01t\x00%c%d" % (each, each) for each in (1, 2, 3))))
+        while await heard(line, 1) != b"3":
+            pass
+        line.send(framed(b"\x40\x02\x00\x01\x40\x02\x00\x02"))
+        line.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        line.close()
+        made[0].write(b"\xd0\x00")
+        while not made[0].over:
+            await asyncio.sleep(0.01)
+        door = node.report.door
+        assert door is not None
+        line = socket.create_connection(("localhost", door.port))
+        line.settimeout(120)
+        line.send(KEPT)
         assert await heard(line, 12) == b"\x20\x02\x01\x00\x3a\x06\x00\x01t\x00\x013"
         line.close()
 
