@@ -28,21 +28,32 @@ _SITES: Final = ("mosquitto-bridges", "sapwood-mosquitto", "rabbitmq-shovels", "
 
 class Part(NamedTuple):
     """A table of the page. `command`: the benchmark with its arguments. `toy`: arguments for a run of a few
-    seconds; none where the benchmark's own test makes one.
+    seconds; none where the benchmark's own test makes one. `place`: in the page, if not the benchmark's name.
     """
 
     command: str
     table: Callable[[Row], str]
     toy: str | None = None
+    place: str = ""
+
+    @property
+    def benchmark(self) -> str:
+        return self.command.partition(" ")[0]
 
     @property
     def name(self) -> str:
-        """Of the benchmark, and of its place in the page."""
-        return self.command.partition(" ")[0]
+        """Of its place in the page."""
+        return self.place or self.benchmark
 
 
 PARTS: Final = (
     Part("latency --steps", latency.shown, "--seconds 0.2 --rounds 1 --rate 100 --steps"),
+    Part(
+        "latency --busy 4",
+        latency.shown,
+        "--busy 1 --systems mosquitto-bridges sapwood-mosquitto --seconds 0.2 --rounds 1 --rate 100",
+        place="busy",
+    ),
     Part(
         "throughput --systems sapwood jetstream jetstream-sync --payloads json --rate 0 --messages 200000",
         tables.throughput,
@@ -77,7 +88,7 @@ def run(part: Part, *, toy: bool, directory: Path | None) -> str:
     """Its table, with the lines before it. Raises `CalledProcessError`, having shown what was said."""
     with tempfile.TemporaryDirectory(prefix="sapwood-all-") as folder:
         result = Path(folder) / "result.json"
-        words = f"{part.name} {part.toy}" if toy else part.command
+        words = f"{part.benchmark} {part.toy}" if toy else part.command
         command = [sys.executable, "-m", *f"benchmarks.{words}".split(), "--json", str(result)]
         if directory is not None and part.name not in _WITHOUT_DIRECTORY:
             command += ["--directory", str(directory)]

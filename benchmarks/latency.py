@@ -3,7 +3,8 @@
 `python -m benchmarks.latency --help`. Leaf, branch and root, each a process, at `--rate` messages a second,
 so that each message is a bundle, a frame and a commit of its own. The systems take turns, `--rounds` times,
 each on fresh stores; a ratio is that of one round, and of these the median, the least and the most are told.
-A machine that others keep busy makes all of them late: then ratios count, and milliseconds do not.
+A machine that others keep busy makes all of them late: then ratios count, and milliseconds do not. `--busy`
+makes it so: as many processes compute beside all that is measured.
 
 - `sapwood`: applications at the nodes, by the client library; beside it JetStream over leaf nodes, which
   syncs before it acknowledges, as a node does (`jetstream-sync`), or every two minutes, its default
@@ -15,10 +16,12 @@ A machine that others keep busy makes all of them late: then ratios count, and m
 """
 
 import argparse
+import contextlib
 import importlib.util
 import json
 import shutil
 import statistics
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
@@ -62,6 +65,19 @@ def measure(system: str, way: str, task: Task, directory: Path | None) -> Row:
         cpu = found["cpu_us"]
     kept = {key: found[key] for key in ("p50_ms", "p99_ms", "lost", "duplicated")}
     return {"system": system, "way": way, "cpu_us": round(cpu, 1)} | kept
+
+
+@contextlib.contextmanager
+def busy(count: int) -> Iterator[None]:
+    """So many processes compute meanwhile, and rest at nothing."""
+    words = [sys.executable, "-c", "while True: pass"]
+    others = [subprocess.Popen(words) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for other in others:
+            other.kill()
+            other.wait()
 
 
 def rounds(options: argparse.Namespace, say: Callable[[str], None]) -> Iterator[Row]:
@@ -200,6 +216,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--rate", type=float, default=500.0, help="messages a second")
     parser.add_argument("--seconds", type=float, default=5.0, help="how long at that rate, each time")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--busy", type=int, default=0, help="processes that compute meanwhile")
     parser.add_argument("--steps", action="store_true", help="where the CPU time of the nodes goes")
     parser.add_argument("--json", type=Path, help="write everything there")
     parser.add_argument("--directory", type=Path, help="where the stores lie: a real disk, not tmpfs")
@@ -215,8 +232,9 @@ def main(arguments: list[str] | None = None, say: Callable[[str], None] = print)
     raise_file_limit()
     found: Row = {"machine": machine(), "argv": sys.argv[1:]}
     say(", ".join(f"{name} {value}" for name, value in found["machine"].items()))
-    found["rows"] = list(rounds(options, say))
-    found["steps"] = steps(options) if options.steps else []
+    with busy(options.busy):
+        found["rows"] = list(rounds(options, say))
+        found["steps"] = steps(options) if options.steps else []
     say("\n" + shown(found))
     if options.json:
         options.json.write_text(json.dumps(found, indent=1))
