@@ -45,5 +45,4 @@
 | `xml` | reads a site's file in XML. Values are attributes, sections are elements |
 | `yaml` | reads a site's file in YAML 1.2 as far as a configuration needs it |
 | `yaml_errors` | mistakes of a file that is not YAML, in words of people who write configurations |
-| `yaml_library` | PyYAML's way from a text to events, without the rest of it |
 """

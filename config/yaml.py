@@ -8,8 +8,9 @@ is a number (write names that look like numbers in quotes).
 import re
 from typing import Any, Final
 
+import yaml
+
 from config import build
-from config import yaml_library as yaml
 from config.document import (
     MAX_DEPTH,
     MAX_KEYS,
@@ -70,7 +71,7 @@ class _Reader:
     def __init__(self, text: str, root: str) -> None:
         self.text = text
         self.root = root
-        self.events = yaml.parse(text)
+        self.events = yaml.parse(text, Loader=yaml.SafeLoader)
 
     def document(self) -> Node:
         self.next()
@@ -86,7 +87,7 @@ class _Reader:
     def next(self) -> yaml.Event:
         try:
             return next(self.events)
-        except yaml.ReaderError as error:
+        except yaml.reader.ReaderError as error:
             text = f"the character U+{ord(self.text[error.position]):04X} is not allowed in YAML: remove it"
             raise Unreadable(text, self.place(error.position)) from None
         except yaml.MarkedYAMLError as error:

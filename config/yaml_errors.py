@@ -7,7 +7,8 @@ stands in no row of the table is told as a wrong sign at its place.
 import re
 from typing import Any, Final
 
-from config import yaml_library as yaml
+import yaml
+
 from config.document import Mark
 
 _FALLBACK: Final = "something stands here that YAML does not allow: compare quotes, brackets and indentation"

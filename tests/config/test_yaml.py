@@ -1,5 +1,3 @@
-import sys
-
 import pytest
 
 from config.errors import ConfigurationError
@@ -127,15 +125,3 @@ def test_a_bomb_of_aliases_is_refused_at_its_first_anchor() -> None:
         f"{chr(98 + i)}: &{chr(98 + i)} [*{chr(97 + i)}, *{chr(97 + i)}]\n" for i in range(20)
     )
     assert problems(bomb) == ["f:1:4: anchors and aliases (&, *) are not allowed: write the value out"]
-
-
-def test_whoever_imports_yaml_has_a_whole_one_of_its_own() -> None:
-    from config.yaml_library import Mark
-
-    for name in [name for name in sys.modules if name.partition(".")[0] == "yaml"]:
-        del sys.modules[name]
-    import yaml
-
-    assert yaml.safe_load("- 1") == [1]
-    assert yaml.Mark is not Mark
-    assert read("broker: {name: hq}").name == "hq"

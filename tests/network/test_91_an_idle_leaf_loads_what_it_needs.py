@@ -25,7 +25,7 @@ NOT_NEEDED = (
     "broker.rotating", "broker.store.recovery", "cryptography", "dns.resolver", "lark",
     "logging.handlers", "pika", "prompt_toolkit", "pyarrow", "rich", "typer", "typing_extensions",
     "websockets.asyncio", "websockets.server", "zoneinfo",
-    *("bz2", "gzip", "lzma", "shutil", "tempfile", "yaml"),
+    *("bz2", "gzip", "lzma", "shutil", "tempfile"),
     *("email", "http.client", "importlib.metadata", "urllib.request", "zipfile"),  # paho and websockets ask
 )  # fmt: skip
 LEAF = """
