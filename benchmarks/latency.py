@@ -69,7 +69,7 @@ def measure(system: str, way: str, task: Task, directory: Path | None) -> Row:
 
 @contextlib.contextmanager
 def busy(count: int) -> Iterator[None]:
-    """So many processes compute meanwhile, and rest at nothing."""
+    """So many processes compute meanwhile."""
     words = [sys.executable, "-c", "while True: pass"]
     others = [subprocess.Popen(words) for _ in range(count)]
     try:
