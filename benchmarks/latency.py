@@ -16,12 +16,10 @@ makes it so: as many processes compute beside all that is measured.
 """
 
 import argparse
-import contextlib
 import importlib.util
 import json
 import shutil
 import statistics
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
@@ -65,19 +63,6 @@ def measure(system: str, way: str, task: Task, directory: Path | None) -> Row:
         cpu = found["cpu_us"]
     kept = {key: found[key] for key in ("p50_ms", "p99_ms", "lost", "duplicated")}
     return {"system": system, "way": way, "cpu_us": round(cpu, 1)} | kept
-
-
-@contextlib.contextmanager
-def busy(count: int) -> Iterator[None]:
-    """So many processes compute meanwhile."""
-    words = [sys.executable, "-c", "while True: pass"]
-    others = [subprocess.Popen(words) for _ in range(count)]
-    try:
-        yield
-    finally:
-        for other in others:
-            other.kill()
-            other.wait()
 
 
 def rounds(options: argparse.Namespace, say: Callable[[str], None]) -> Iterator[Row]:
@@ -232,7 +217,9 @@ def main(arguments: list[str] | None = None, say: Callable[[str], None] = print)
     raise_file_limit()
     found: Row = {"machine": machine(), "argv": sys.argv[1:]}
     say(", ".join(f"{name} {value}" for name, value in found["machine"].items()))
-    with busy(options.busy):
+    with tempfile.TemporaryDirectory(prefix="sapwood-busy-") as logs, Processes(Path(logs)) as others:
+        for number in range(options.busy):
+            others.start(f"busy-{number}", [sys.executable, "-c", "while True: pass"])
         found["rows"] = list(rounds(options, say))
         found["steps"] = steps(options) if options.steps else []
     say("\n" + shown(found))

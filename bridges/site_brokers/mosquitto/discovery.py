@@ -12,7 +12,7 @@ Where the log does not tell, only the consumers that the site's file names are k
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from enum import Enum, auto
 from typing import Any, Final
 
@@ -46,6 +46,7 @@ _BEATS: Final = 6
 _MOST_EARLY: Final = 100_000
 _MOST_EARLY_BYTES: Final = 16 * 1024 * 1024
 _SHOWN: Final = 100
+_NAMED: Final = 5
 _DEAF: Final = (
     "it tells this node nothing of $SYS any more, so consumers that come or go now are not found: give its"
     " user `topic read $SYS/#` again"
@@ -66,6 +67,17 @@ class Fate(Enum):
     ELSEWHERE = auto()
     AGAIN = auto()
     UNREAD = auto()
+
+
+def bridge_of(topic: str) -> str:
+    """The name of the bridge of whose connection a topic of `BRIDGES` tells."""
+    return topic.removeprefix(CONNECTION).removesuffix("/state")
+
+
+def bridged(bridges: Collection[str]) -> str:
+    """For people: that there are bridges, and some of them."""
+    shown = ", ".join(repr(name[:80]) for name in sorted(bridges)[:_NAMED])
+    return f"Mosquittos are bridged here ({shown})"
 
 
 class LogDiscovery:
@@ -194,7 +206,7 @@ class LogDiscovery:
         elif topic == PULSE:
             self._pulse()
         elif topic.startswith(CONNECTION):
-            name = topic.removeprefix(CONNECTION).removesuffix("/state")
+            name = bridge_of(topic)
             if payload != b"1":
                 self.bridges.discard(name)
             elif len(self.bridges) < _SHOWN:

@@ -16,7 +16,15 @@ from bridges.mqtt.bulk import FAILURE
 from bridges.properties import MqttProperties
 from bridges.site_brokers.base import Finding, Setup, SiteBrokerError
 from bridges.site_brokers.mosquitto.connection import Filter, MqttConnection, Post, Received
-from bridges.site_brokers.mosquitto.discovery import BRIDGES, CONNECTION, COUNT, LOGS, SHARED
+from bridges.site_brokers.mosquitto.discovery import (
+    BRIDGES,
+    CONNECTION,
+    COUNT,
+    LOGS,
+    SHARED,
+    bridge_of,
+    bridged,
+)
 from bridges.site_brokers.mosquitto.log_lines import LOG, SUBSCRIBE, UNSUBSCRIBE, Came, Went, read
 from bridges.site_brokers.mosquitto.login import NO_MOUNT, ONE_ID, MqttAccess, Unsupported
 from bridges.site_brokers.mosquitto.names import OURS, Names
@@ -28,7 +36,6 @@ _SAVES: Final = 0.5
 _SAVED: Final = b"Saving in-memory database"
 _PROBE: Final = OURS + "probe"
 _INFORMATION: Final = LOG + "I"
-_SHOWN: Final = 5
 KEPT: Final = (
     "persistence true",
     "autosave_on_changes true",
@@ -76,7 +83,7 @@ class _Ears:
             self.held = True
         elif topic.startswith(CONNECTION):
             if payload == b"1":
-                self.bridges.add(topic.removeprefix(CONNECTION).removesuffix("/state"))
+                self.bridges.add(bridge_of(topic))
         elif topic == _INFORMATION:
             if _SAVED in payload:
                 self.saved.set()
@@ -242,9 +249,8 @@ def _log(ears: _Ears, denied: bool) -> list[Finding]:
 def _bridges(ears: _Ears) -> list[Finding]:
     if not ears.bridges:
         return []
-    shown = ", ".join(repr(name[:80]) for name in sorted(ears.bridges)[:_SHOWN])
     text = (
-        f"Mosquittos are bridged here ({shown}): where nodes of one tree are at both, a topic that goes both"
+        f"{bridged(ears.bridges)}: where nodes of one tree are at both, a topic that goes both"
         " ways through the bridge and through the tree goes round without end; end the bridge (sapwood config"
         " convert reads its lines), or keep its topics out of the tree with `rules`"
     )

@@ -15,7 +15,7 @@ from bridges.mqtt.bulk import FAILURE
 from bridges.properties import FROM_TREE, size_of, to_mqtt
 from bridges.site_brokers.base import BrokerDelivery, Desk, NotTaken, unanswerable
 from bridges.site_brokers.mosquitto.connection import UNSPEAKABLE, MqttConnection, Post
-from bridges.site_brokers.mosquitto.discovery import Fate, LogDiscovery
+from bridges.site_brokers.mosquitto.discovery import Fate, LogDiscovery, bridged
 from bridges.site_brokers.mosquitto.filters import OwnFilters
 from bridges.site_brokers.mosquitto.given import GIVEN, Given
 from bridges.site_brokers.mosquitto.loop_detection import OFTEN, LoopDetection, Rounds, digest
@@ -28,7 +28,6 @@ from sapwood.protocol.destinations import Destination, Kind
 ENVELOPE: Final = 64
 """Bytes of a packet beside its topic, properties and payload, at the most."""
 _NOBODY: Final = 0x10
-_SHOWN: Final = 5
 _LISTED: Final = 100
 
 
@@ -158,10 +157,9 @@ class Poster:
     def _look_for_rounds(self, delivery: BrokerDelivery, bridges: Collection[str]) -> None:
         name, now = str(delivery.destination), asyncio.get_running_loop().time()
         if self._rounds.given(name, delivery.message.payload, now):
-            shown = ", ".join(repr(each[:80]) for each in sorted(bridges)[:_SHOWN])
             self.other_ways.note(
                 name,
-                f"Mosquittos are bridged here ({shown}), and the same message was given to this one {OFTEN}"
+                f"{bridged(bridges)}, and the same message was given to this one {OFTEN}"
                 " times within a minute: where it is always one, it goes round through the bridge and the"
                 " tree; end the bridge, or leave this out of the tree (rules)",
             )
